@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tessera {
+
+/// Calls, bytes and seconds of one kind of communication.
+struct CommCount {
+  std::uint64_t calls = 0;
+  std::uint64_t bytes = 0;  ///< payload that this rank sent or contributed
+  double seconds = 0;       ///< time spent inside the calls, waits included
+};
+
+/// Communication of this process since the last reset, by operation ("send", "all_reduce", ...) and by the tensor operator on
+/// whose behalf it happened (see CommScope; "" outside any).
+class CommStats {
+ public:
+  using Key = std::pair<std::string, std::string>;  // (tensor operator, operation)
+
+  static CommStats& global();
+
+  void record(std::string_view operation, std::uint64_t bytes, double seconds, std::uint64_t calls = 1);
+  void reset() { counts_.clear(); }
+  const std::map<Key, CommCount>& counts() const { return counts_; }
+  /// Sum over tensor operators of one operation.
+  CommCount total(std::string_view operation) const;
+  /// Calls of every operation except point-to-point messages.
+  std::uint64_t collective_calls() const;
+  /// A table for people.
+  std::string report() const;
+
+ private:
+  friend class CommScope;
+  std::map<Key, CommCount> counts_;
+  std::string scope_;
+};
+
+/// While it lives, communication is booked on the named tensor operator.
+class CommScope {
+ public:
+  explicit CommScope(std::string_view tensor_operator);
+  ~CommScope();
+  CommScope(const CommScope&) = delete;
+  CommScope& operator=(const CommScope&) = delete;
+
+ private:
+  std::string outer_;
+};
+
+}  // namespace tessera
