@@ -19,6 +19,8 @@ class MemoryBlock {
   void* data() const { return block_.get(); }
   std::size_t bytes() const { return bytes_; }
   MemorySpace space() const { return space_; }
+  /// Shared ownership of the block, for views into it.
+  const std::shared_ptr<void>& handle() const { return block_; }
 
  private:
   std::shared_ptr<void> block_;
