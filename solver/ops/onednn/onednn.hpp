@@ -1,0 +1,18 @@
+#pragma once
+
+#include <dnnl.hpp>
+
+#include "parallel/dtype.hpp"
+#include "parallel/inline_vector.hpp"
+
+// Internal to solver/ops: shared pieces of the operators that oneDNN computes on host-accessible memory.
+namespace tessera::onednn {
+
+dnnl::engine& engine();
+dnnl::stream& stream();
+dnnl::memory::data_type data_type(DType type);
+dnnl::memory::dims dims(const Shape& shape);
+/// True for the element types that oneDNN computes with here (f32, bf16); f64 takes the Kokkos reference kernels.
+bool supports(DType type);
+
+}  // namespace tessera::onednn
