@@ -18,7 +18,9 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-inline Range intersect(Range a, Range b) { return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)}; }
+inline Range intersect(Range a, Range b) {
+  return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)};
+}
 
 /// Half-open box of a global index space: one Range per dimension. It is empty if any of its ranges is.
 class Box : public InlineVector<Range> {

@@ -15,8 +15,8 @@ struct CommCount {
   double seconds = 0;       ///< time spent inside the calls, waits included
 };
 
-/// Communication of this process since the last reset, by operation ("send", "all_reduce", ...) and by the tensor operator on
-/// whose behalf it happened (see CommScope; "" outside any).
+/// Communication of this process since the last reset, by operation ("send", "all_reduce", ...) and by the
+/// tensor operator on whose behalf it happened (see CommScope; "" outside any).
 class CommStats {
  public:
   using Key = std::pair<std::string, std::string>;  // (tensor operator, operation)

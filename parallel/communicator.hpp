@@ -16,7 +16,8 @@ namespace tessera {
 
 enum class ReduceOp : std::uint8_t { sum, avg, max, min };
 
-/// Completion of an asynchronous operation. The buffers must live, untouched, until wait() returned or test() was true.
+/// Completion of an asynchronous operation. The buffers must live, untouched, until wait() returned or test()
+/// was true.
 class Request {
  public:
   struct State {
@@ -40,9 +41,9 @@ class Request {
   std::shared_ptr<State> state_;
 };
 
-/// A group of ranks that talk to each other. Every collective must be called by all ranks of the group in the same order with
-/// matching counts. Ranks (roots, peers) are ranks of this group. Buffers are host memory here; a device backend accepts
-/// device memory and says so through `space()`.
+/// A group of ranks that talk to each other. Every collective must be called by all ranks of the group in the
+/// same order with matching counts. Ranks (roots, peers) are ranks of this group. Buffers are host memory
+/// here; a device backend accepts device memory and says so through `space()`.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -65,7 +66,8 @@ class Communicator {
   /// `counts[r]` elements of each rank r, concatenated in rank order in `to`; `from` holds counts[rank()].
   virtual void all_gather(const void* from, void* to, std::span<const Index> counts, DType type) = 0;
   /// Sums (or ...) `from` over ranks; rank r gets the r-th block of `counts[r]` elements.
-  virtual void reduce_scatter(const void* from, void* to, std::span<const Index> counts, DType type, ReduceOp op) = 0;
+  virtual void reduce_scatter(const void* from, void* to, std::span<const Index> counts, DType type,
+                              ReduceOp op) = 0;
   virtual void all_to_all(const void* from, std::span<const Index> send_counts, void* to,
                           std::span<const Index> receive_counts, DType type) = 0;
   virtual void barrier() = 0;
@@ -73,14 +75,18 @@ class Communicator {
   /// New groups: ranks with equal `color` together, ordered by `key`. Collective over this group.
   virtual std::shared_ptr<Communicator> split(int color, int key, std::string name) = 0;
 
-  /// A duplicate of the group for another library (parallel HDF5), as the backend's own handle (MPI_Comm). Throws where the
-  /// backend has none.
+  /// A duplicate of the group for another library (parallel HDF5), as the backend's own handle (MPI_Comm).
+  /// Throws where the backend has none.
   virtual void* native_handle() = 0;
 
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
 
-  void all_reduce(void* data, Index count, DType type, ReduceOp op) { start_all_reduce(data, count, type, op).wait(); }
-  void send(const void* data, Index count, DType type, int to, int tag) { start_send(data, count, type, to, tag).wait(); }
+  void all_reduce(void* data, Index count, DType type, ReduceOp op) {
+    start_all_reduce(data, count, type, op).wait();
+  }
+  void send(const void* data, Index count, DType type, int to, int tag) {
+    start_send(data, count, type, to, tag).wait();
+  }
   void receive(void* data, Index count, DType type, int from, int tag) {
     start_receive(data, count, type, from, tag).wait();
   }

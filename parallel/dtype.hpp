@@ -17,10 +17,14 @@ struct bfloat16 {
 constexpr std::size_t size_of(DType type) {
   switch (type) {
     case DType::f64:
-    case DType::i64: return 8;
-    case DType::bf16: return 2;
-    case DType::u8: return 1;
-    default: return 4;
+    case DType::i64:
+      return 8;
+    case DType::bf16:
+      return 2;
+    case DType::u8:
+      return 1;
+    default:
+      return 4;
   }
 }
 
@@ -29,16 +33,36 @@ constexpr std::string_view name_of(DType type) {
   return names[static_cast<int>(type)];
 }
 
-constexpr bool is_floating(DType type) { return type <= DType::bf16; }
+constexpr bool is_floating(DType type) {
+  return type <= DType::bf16;
+}
 
 template <typename T>
 struct dtype_of_t;
-template <> struct dtype_of_t<float> { static constexpr DType value = DType::f32; };
-template <> struct dtype_of_t<double> { static constexpr DType value = DType::f64; };
-template <> struct dtype_of_t<bfloat16> { static constexpr DType value = DType::bf16; };
-template <> struct dtype_of_t<std::int32_t> { static constexpr DType value = DType::i32; };
-template <> struct dtype_of_t<std::int64_t> { static constexpr DType value = DType::i64; };
-template <> struct dtype_of_t<std::uint8_t> { static constexpr DType value = DType::u8; };
+template <>
+struct dtype_of_t<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct dtype_of_t<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct dtype_of_t<bfloat16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct dtype_of_t<std::int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct dtype_of_t<std::int64_t> {
+  static constexpr DType value = DType::i64;
+};
+template <>
+struct dtype_of_t<std::uint8_t> {
+  static constexpr DType value = DType::u8;
+};
 
 /// The DType of a C++ element type.
 template <typename T>

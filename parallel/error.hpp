@@ -19,7 +19,8 @@ enum class ExitCode : int {
   stopped_early = 6,  ///< stopped by walltime or a signal after a checkpoint; resumable
 };
 
-/// The one exception type of the library. The text reads `[where] what was wrong: what was found, what was expected`.
+/// The one exception type of the library. The text reads `[where] what was wrong: what was found, what was
+/// expected`.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, std::string where, const std::string& text)

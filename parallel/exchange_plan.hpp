@@ -13,19 +13,20 @@ namespace tessera {
 /// One AxisMap per dimension: what a rank needs, and where in the source index space it comes from.
 using NeedMap = InlineVector<AxisMap>;
 
-/// Movement between boxes: "these ranks own these boxes, those ranks need those boxes". Halo exchange, redistribution, padding,
-/// roll, flip, slices and hyperslab scatter are all plans. A plan is built from layouts alone, without communication, once per
-/// pattern, and used many times.
+/// Movement between boxes: "these ranks own these boxes, those ranks need those boxes". Halo exchange,
+/// redistribution, padding, roll, flip, slices and hyperslab scatter are all plans. A plan is built from
+/// layouts alone, without communication, once per pattern, and used many times.
 ///
-/// Forward:  destination[i] = source[map(i)] for every destination index covered by a segment; others are left alone.
-/// Adjoint:  source_cotangent[map(i)] += destination_cotangent[i], in a fixed order.
+/// Forward:  destination[i] = source[map(i)] for every destination index covered by a segment; others are
+/// left alone. Adjoint:  source_cotangent[map(i)] += destination_cotangent[i], in a fixed order.
 ///
-/// Where the source is replicated over a mesh axis, a rank takes from the replica that shares its coordinate on that axis
-/// (from itself, if it holds the data), so the adjoint adds each contribution to exactly one replica: the result is Partial(sum)
-/// on that axis.
+/// Where the source is replicated over a mesh axis, a rank takes from the replica that shares its coordinate
+/// on that axis (from itself, if it holds the data), so the adjoint adds each contribution to exactly one
+/// replica: the result is Partial(sum) on that axis.
 class ExchangePlan {
  public:
-  /// The source is laid out as `source` (no Partial axis is looked at); `need(rank)` gives what each rank of the mesh needs.
+  /// The source is laid out as `source` (no Partial axis is looked at); `need(rank)` gives what each rank of
+  /// the mesh needs.
   ExchangePlan(const Layout& source, const std::function<NeedMap(int rank)>& need);
   /// A local plan on one process over a plain source of `shape`.
   ExchangePlan(const Shape& shape, const NeedMap& need);
@@ -54,9 +55,12 @@ class ExchangePlan {
     std::shared_ptr<State> state_;
   };
 
-  /// Packs and posts every message and copies what this rank keeps. Buffers are device memory, contiguous, row-major.
+  /// Packs and posts every message and copies what this rank keeps. Buffers are device memory, contiguous,
+  /// row-major.
   Motion start(const void* source, void* destination, DType type) const;
-  void forward(const void* source, void* destination, DType type) const { start(source, destination, type).finish(); }
+  void forward(const void* source, void* destination, DType type) const {
+    start(source, destination, type).finish();
+  }
   /// Adds to `source_cotangent`, which the caller has initialised.
   Motion start_adjoint(const void* destination_cotangent, void* source_cotangent, DType type) const;
   void adjoint(const void* destination_cotangent, void* source_cotangent, DType type) const {
@@ -68,7 +72,8 @@ class ExchangePlan {
   std::shared_ptr<const Impl> impl_;
 };
 
-/// What every rank needs to hold its box of `target` (same mesh and shape as the source, Shard or Replicate axes).
+/// What every rank needs to hold its box of `target` (same mesh and shape as the source, Shard or Replicate
+/// axes).
 NeedMap need_of(const Layout& target, int rank);
 
 }  // namespace tessera

@@ -12,8 +12,9 @@
 
 namespace tessera {
 
-/// Who owns what of a tensor of `shape`: one placement per mesh axis and one Partition per Shard axis. From a layout any rank
-/// computes any other rank's box; nothing is ever asked over the network. A cheap, immutable handle.
+/// Who owns what of a tensor of `shape`: one placement per mesh axis and one Partition per Shard axis. From a
+/// layout any rank computes any other rank's box; nothing is ever asked over the network. A cheap, immutable
+/// handle.
 ///
 ///     mesh (domain_y: 2, domain_x: 2), shape (1, 5, 6, C), [Shard(1) 0:3:5, Shard(2) 0:2:6]
 ///          x 0..2   2..6
@@ -22,9 +23,9 @@ namespace tessera {
 class Layout {
  public:
   Layout() = default;  ///< no layout: a plain tensor
-  /// `partitions[a]` cuts the dimension that mesh axis a shards and is ignored for the other axes. Throws where the number of
-  /// placements, a dimension, a partition's extent or its number of parts does not fit, and where two mesh axes shard one
-  /// dimension.
+  /// `partitions[a]` cuts the dimension that mesh axis a shards and is ignored for the other axes. Throws
+  /// where the number of placements, a dimension, a partition's extent or its number of parts does not fit,
+  /// and where two mesh axes shard one dimension.
   Layout(Mesh mesh, Placements placements, Shape shape, std::vector<Partition> partitions);
   /// Even cut points on every Shard axis.
   static Layout even(Mesh mesh, Placements placements, Shape shape);
@@ -54,7 +55,8 @@ class Layout {
   /// The same layout with other placements, shape or cut points on chosen axes.
   Layout with_placement(int mesh_axis, Placement placement, Partition partition) const;
   Layout with_placement(int mesh_axis, Placement placement) const;  ///< Replicate or Partial
-  /// Every axis whose placement is Partial made Replicate: the layout of this tensor's gradient, and of its reduced value.
+  /// Every axis whose placement is Partial made Replicate: the layout of this tensor's gradient, and of its
+  /// reduced value.
   Layout reduced() const;
 
   /// Equal mesh, placements, shape and cut points.

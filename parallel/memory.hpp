@@ -5,12 +5,12 @@
 
 namespace tessera {
 
-/// Where a buffer lives. `device` is the memory of Kokkos' default execution space; on a host-only build both are the same
-/// kind of memory, and code must still not dereference a device pointer outside a kernel.
+/// Where a buffer lives. `device` is the memory of Kokkos' default execution space; on a host-only build both
+/// are the same kind of memory, and code must still not dereference a device pointer outside a kernel.
 enum class MemorySpace { host, device };
 
-/// A block of memory from the caching allocator of its space, 64-byte aligned, returned to the cache on destruction.
-/// Copies share the block. The content of a new block is undefined.
+/// A block of memory from the caching allocator of its space, 64-byte aligned, returned to the cache on
+/// destruction. Copies share the block. The content of a new block is undefined.
 class MemoryBlock {
  public:
   MemoryBlock() = default;

@@ -18,12 +18,13 @@ struct MeshAxis {
 
 using MeshCoords = InlineVector<int>;
 
-/// Named axes over the ranks of a communicator, row-major (the last axis varies fastest). A cheap handle; copies share one mesh.
-/// Ranks are ranks of `comm()`.
+/// Named axes over the ranks of a communicator, row-major (the last axis varies fastest). A cheap handle;
+/// copies share one mesh. Ranks are ranks of `comm()`.
 class Mesh {
  public:
   Mesh() = default;  ///< no mesh
-  /// Collective. Throws (usage) unless the product of the sizes is comm->size(); at most one size may be -1. Names are unique.
+  /// Collective. Throws (usage) unless the product of the sizes is comm->size(); at most one size may be -1.
+  /// Names are unique.
   Mesh(CommPtr comm, std::span<const MeshAxis> axes);
 
   explicit operator bool() const { return impl_ != nullptr; }
@@ -49,8 +50,8 @@ class Mesh {
   Communicator& axis_comm(int axis) const;
   Communicator& axis_comm(std::string_view name) const { return axis_comm(axis(name)); }
 
-  /// The mesh of the named axes in the given order, over the ranks that agree with this one on all others. Collective the
-  /// first time, cached afterwards.
+  /// The mesh of the named axes in the given order, over the ranks that agree with this one on all others.
+  /// Collective the first time, cached afterwards.
   Mesh sub(std::span<const std::string> names) const;
 
   /// Same handle, hence same ranks, axes and communicators.

@@ -24,13 +24,15 @@ class Partition {
 
   int parts() const { return static_cast<int>(cuts_.size()) - 1; }
   Index extent() const { return cuts_.back(); }
-  Range range(int part) const { return {cuts_[static_cast<std::size_t>(part)], cuts_[static_cast<std::size_t>(part) + 1]}; }
+  Range range(int part) const {
+    return {cuts_[static_cast<std::size_t>(part)], cuts_[static_cast<std::size_t>(part) + 1]};
+  }
   std::span<const Index> cuts() const { return cuts_; }
   /// The part that owns index i (0 <= i < extent).
   int owner(Index i) const;
 
-  /// Cut points of the outputs of a window with this stride: output j sits where its input j * stride sits, so cut c
-  /// becomes min(ceil(c / stride), outputs), the last one `outputs`.
+  /// Cut points of the outputs of a window with this stride: output j sits where its input j * stride sits,
+  /// so cut c becomes min(ceil(c / stride), outputs), the last one `outputs`.
   Partition strided(Index stride, Index outputs) const;
   /// Cut points of the outputs of a transposed window: min(c * stride, outputs), the last one `outputs`.
   Partition transposed(Index stride, Index outputs) const;

@@ -21,9 +21,9 @@ class Runtime {
   CommPtr world_;
 };
 
-/// Runs `body` and turns exceptions into an exit code on all ranks. Where every rank failed, the distinct messages are printed
-/// once each and the program ends in order; where only some did, they print theirs with their rank and abort the job, so that
-/// the others end within seconds.
+/// Runs `body` and turns exceptions into an exit code on all ranks. Where every rank failed, the distinct
+/// messages are printed once each and the program ends in order; where only some did, they print theirs with
+/// their rank and abort the job, so that the others end within seconds.
 int run_guarded(Communicator& world, const std::function<int()>& body);
 
 }  // namespace tessera

@@ -2,7 +2,7 @@
 add_library(tessera_options INTERFACE)
 add_library(tessera::options ALIAS tessera_options)
 set_target_properties(tessera_options PROPERTIES EXPORT_NAME options)
-target_compile_options(tessera_options INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wshadow=local>)
+target_compile_options(tessera_options INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wshadow=local -Wno-restrict>)
 if(TESSERA_WERROR)
   target_compile_options(tessera_options INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()

@@ -9,23 +9,29 @@
 
 namespace tessera {
 
-/// Reverse-mode differentiation. An operator computes its output under whatever layouts its inputs have and then records how
-/// cotangents flow back:
+/// Reverse-mode differentiation. An operator computes its output under whatever layouts its inputs have and
+/// then records how cotangents flow back:
 ///
 ///     Tensor y = ...;
 ///     record("relu", {x}, y, [y](const Tensor& gy) { return Gradients{relu_gradient(y, gy)}; });
 ///
 /// Contracts:
-///  - The gradient that `backward` receives has the layout of the output, Partial axes made Replicate: every rank of a
+///  - The gradient that `backward` receives has the layout of the output, Partial axes made Replicate: every
+///  rank of a
 ///    Partial or Replicate axis gets the whole cotangent.
-///  - The gradients it returns may have any layout on the mesh of the operator: Shard, Replicate, or Partial(sum) for addends
-///    (the usual case for weights: see contribution_layout). The engine brings them to the layout of the tensor they belong
-///    to. For a plain tensor that met shard tensors this is the SUM over the mesh, counted exactly once.
-///  - An undefined gradient means zero. `backward` is called once; it owns its captures, which are freed afterwards.
-///  - Nodes run in the reverse order of their recording, which is the same on all ranks, so they may communicate.
+///  - The gradients it returns may have any layout on the mesh of the operator: Shard, Replicate, or
+///  Partial(sum) for addends
+///    (the usual case for weights: see contribution_layout). The engine brings them to the layout of the
+///    tensor they belong to. For a plain tensor that met shard tensors this is the SUM over the mesh, counted
+///    exactly once.
+///  - An undefined gradient means zero. `backward` is called once; it owns its captures, which are freed
+///  afterwards.
+///  - Nodes run in the reverse order of their recording, which is the same on all ranks, so they may
+///  communicate.
 using Gradients = std::vector<Tensor>;
 using Backward = std::function<Gradients(const Tensor& grad)>;
-using BackwardMulti = std::function<Gradients(std::span<const Tensor> grads)>;  ///< several outputs; undefined = zero
+using BackwardMulti =
+    std::function<Gradients(std::span<const Tensor> grads)>;  ///< several outputs; undefined = zero
 
 /// True if gradients are being recorded and some input takes part.
 bool any_requires_grad(std::initializer_list<Tensor> inputs);
@@ -34,7 +40,8 @@ bool any_requires_grad(std::span<const Tensor> inputs);
 /// Makes `output` the result of a differentiable operator. Does nothing unless any_requires_grad(inputs).
 void record(const char* op, std::initializer_list<Tensor> inputs, Tensor& output, Backward backward);
 void record(const char* op, std::span<const Tensor> inputs, Tensor& output, Backward backward);
-void record_multi(const char* op, std::span<const Tensor> inputs, std::span<Tensor> outputs, BackwardMulti backward);
+void record_multi(const char* op, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                  BackwardMulti backward);
 
 /// While it lives, operators record nothing.
 class NoGrad {
@@ -62,17 +69,20 @@ class EnableGrad {
 
 bool grad_enabled();
 
-/// Runs backward from `outputs` with the given cotangents (undefined: ones for a scalar) and accumulates into leaves.
+/// Runs backward from `outputs` with the given cotangents (undefined: ones for a scalar) and accumulates into
+/// leaves.
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> cotangents);
 /// Gradients of `output` with respect to chosen tensors; leaves accumulate nothing.
 Gradients gradients(const Tensor& output, std::span<const Tensor> inputs, Tensor cotangent = {});
 
-/// Activation recomputation: runs `body` without recording; its backward pass runs it again, recording, and differentiates.
-/// Parameters used inside get their gradients then. `body` must be a pure function of `inputs` and the parameters.
+/// Activation recomputation: runs `body` without recording; its backward pass runs it again, recording, and
+/// differentiates. Parameters used inside get their gradients then. `body` must be a pure function of
+/// `inputs` and the parameters.
 Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& body, std::span<const Tensor> inputs);
 
-/// The layout of a weight gradient that each rank computed from its part of a tensor laid out as `like`: Partial(sum) where
-/// `like` is sharded, Replicate where all ranks of the axis did the same work. Undefined layout for plain `like`.
+/// The layout of a weight gradient that each rank computed from its part of a tensor laid out as `like`:
+/// Partial(sum) where `like` is sharded, Replicate where all ranks of the axis did the same work. Undefined
+/// layout for plain `like`.
 Layout contribution_layout(const Layout& like, const Shape& weight_shape);
 
 }  // namespace tessera

@@ -14,11 +14,13 @@ namespace tessera {
 class Node;
 struct AutogradMeta;
 
-/// An array of numbers in device memory: contiguous, row-major, reference-counted. A tensor with a Layout is a shard tensor:
-/// `shape()` is the global shape, and this rank stores the elements of its box (`local_shape()`), or a copy or an addend of
-/// them. One without is plain: every rank has its own, or all have the same.
+/// An array of numbers in device memory: contiguous, row-major, reference-counted. A tensor with a Layout is
+/// a shard tensor: `shape()` is the global shape, and this rank stores the elements of its box
+/// (`local_shape()`), or a copy or an addend of them. One without is plain: every rank has its own, or all
+/// have the same.
 ///
-/// Tensors are handles: copies share storage, gradient and history. A default-constructed tensor is undefined.
+/// Tensors are handles: copies share storage, gradient and history. A default-constructed tensor is
+/// undefined.
 class Tensor {
  public:
   Tensor() = default;
@@ -53,7 +55,8 @@ class Tensor {
   const Layout& layout() const;  ///< false-like for a plain tensor
   bool is_shard() const { return static_cast<bool>(layout()); }
 
-  /// Device pointer to the local elements; never dereferenced on the host. Throws if T is not the element type.
+  /// Device pointer to the local elements; never dereferenced on the host. Throws if T is not the element
+  /// type.
   template <typename T>
   T* data() const;
   void* raw() const;
@@ -95,11 +98,13 @@ class Tensor {
   void backward(Tensor cotangent = {}) const;
   /// Keeps the gradient of a non-leaf.
   void retain_grad() const;
-  /// Called with the gradient of this tensor when it is complete; may return a replacement or an undefined tensor.
+  /// Called with the gradient of this tensor when it is complete; may return a replacement or an undefined
+  /// tensor.
   void register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// Leaf only: called after the gradient has been accumulated into grad().
   void register_post_accumulate_hook(std::function<void()> hook) const;
-  /// Leaf only: leave the sum over the domain mesh to somebody else (a GradientReducer): grad() holds this rank's addend.
+  /// Leaf only: leave the sum over the domain mesh to somebody else (a GradientReducer): grad() holds this
+  /// rank's addend.
   void defer_domain_sum(bool defer = true) const;
 
   /// Identity of the storage and history behind the handle.
@@ -107,12 +112,12 @@ class Tensor {
 
   struct Impl;
   Impl& impl() const { return *impl_; }
+  std::weak_ptr<Impl> weak() const { return impl_; }
+
+  explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
  private:
-  explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<Impl> impl_;
-
-  friend class TensorFactory;
 };
 
 struct Tensor::Impl {
@@ -125,14 +130,19 @@ struct Tensor::Impl {
   std::shared_ptr<AutogradMeta> autograd;
 };
 
-/// Calls `body` with a null pointer of the C++ type of `type` (float, double or bfloat16); throws for integers.
+/// Calls `body` with a null pointer of the C++ type of `type` (float, double or bfloat16); throws for
+/// integers.
 template <typename Body>
 decltype(auto) dispatch_floating(DType type, const char* op, Body&& body) {
   switch (type) {
-    case DType::f32: return body(static_cast<float*>(nullptr));
-    case DType::f64: return body(static_cast<double*>(nullptr));
-    case DType::bf16: return body(static_cast<bfloat16*>(nullptr));
-    default: fail(ExitCode::internal, op, "found element type {}, expected f32, f64 or bf16", name_of(type));
+    case DType::f32:
+      return body(static_cast<float*>(nullptr));
+    case DType::f64:
+      return body(static_cast<double*>(nullptr));
+    case DType::bf16:
+      return body(static_cast<bfloat16*>(nullptr));
+    default:
+      fail(ExitCode::internal, op, "found element type {}, expected f32, f64 or bf16", name_of(type));
   }
 }
 

@@ -1,0 +1,250 @@
+#include "solver/tensor/redistribute.hpp"
+
+#include "parallel/exchange_plan.hpp"
+#include "solver/tensor/node.hpp"
+#include "solver/tensor/numeric.hpp"
+
+namespace tessera {
+namespace {
+
+/// In-place reduction over one mesh axis of the local elements, staged through the communicator's memory.
+void all_reduce(Communicator& comm, const Tensor& t, ReduceOp op) {
+  if (comm.size() == 1 || t.local_count() == 0) return;
+  if (comm.space() == MemorySpace::device) {
+    comm.all_reduce(t.raw(), t.local_count(), t.dtype(), op);
+    return;
+  }
+  const MemoryBlock staged(MemorySpace::host, t.bytes());
+  copy_bytes(staged.data(), MemorySpace::host, t.raw(), MemorySpace::device, t.bytes());
+  comm.all_reduce(staged.data(), t.local_count(), t.dtype(), op);
+  copy_bytes(t.raw(), MemorySpace::device, staged.data(), MemorySpace::host, t.bytes());
+}
+
+/// Reduces those Partial axes of `x` that are not Partial of the same kind in `target`.
+Tensor end_partials(const Tensor& x, const Layout& target) {
+  const Layout& layout = x.layout();
+  const Mesh& mesh = layout.mesh();
+  InlineVector<int> axes;
+  bool one_kind = true;
+  for (int a = 0; a < mesh.axes(); ++a) {
+    if (!layout.placement(a).is_partial() || layout.placement(a) == target.placement(a)) continue;
+    axes.push_back(a);
+    one_kind = one_kind && layout.placement(a) == layout.placement(axes[0]);
+  }
+  if (axes.empty()) return x;
+  const Tensor reduced = x.clone();
+  if (one_kind && axes.size() == mesh.axes()) {
+    all_reduce(mesh.comm(), reduced, layout.placement(0).op);
+  } else {
+    for (int a : axes) all_reduce(mesh.axis_comm(a), reduced, layout.placement(a).op);
+  }
+  Layout after = layout;
+  for (int a : axes) after = after.with_placement(a, Replicate());
+  return reduced.with_layout(after);
+}
+
+/// Moves Shard and Replicate axes to the boxes of `target` (Partial axes of both agree, or are Replicate in
+/// x).
+Tensor move_boxes(const Tensor& x, const Layout& target) {
+  const ExchangePlan plan(x.layout(), [&](int rank) { return need_of(target, rank); });
+  Tensor y = Tensor::empty(target, x.dtype());
+  plan.forward(x.raw(), y.raw(), x.dtype());
+  return y;
+}
+
+/// True if this rank keeps the value when a Replicate axis turns into addends.
+bool keeps_value(const Layout& layout, int axis) {
+  return layout.mesh().coords()[axis] == 0;
+}
+
+/// Replicate axes of x that are Partial in `target` become addends: sums keep the value on coordinate 0, the
+/// other kinds keep it everywhere.
+Tensor begin_partials(const Tensor& x, const Layout& target) {
+  bool zero = false;
+  for (int a = 0; a < target.mesh().axes(); ++a) {
+    const Placement& to = target.placement(a);
+    if (to.is_partial() && to.op == ReduceOp::sum && x.layout().placement(a).is_replicate()) {
+      zero = zero || !keeps_value(target, a);
+    }
+  }
+  return zero ? Tensor::zeros(target, x.dtype()) : x.with_layout(target);
+}
+
+Tensor move(const Tensor& x, const Layout& target) {
+  const Tensor summed = end_partials(x, target);
+  // Shard or Replicate axes first reach the boxes of the target, whose new Partial axes are Replicate until
+  // then.
+  Layout boxes = target;
+  for (int a = 0; a < target.mesh().axes(); ++a) {
+    if (target.placement(a).is_partial() && !summed.layout().placement(a).is_partial()) {
+      boxes = boxes.with_placement(a, Replicate());
+    }
+  }
+  const Tensor moved = summed.layout() == boxes ? summed : move_boxes(summed, boxes);
+  return moved.layout() == target ? moved : begin_partials(moved, target);
+}
+
+template <typename T>
+void scale(T* data, Index n, double factor) {
+  using C = Compute<T>;
+  for_each(
+      "scale", n, KOKKOS_LAMBDA(Index i) { store(data[i], load(data[i]) * static_cast<C>(factor)); });
+}
+
+template <typename T>
+void keep_extremes(T* grad, const T* addend, const T* extreme, const T* holders, Index n) {
+  using C = Compute<T>;
+  for_each(
+      "keep_extremes", n, KOKKOS_LAMBDA(Index i) {
+        const bool holds = load(addend[i]) == load(extreme[i]);
+        store(grad[i], holds ? load(grad[i]) / load(holders[i]) : C(0));
+      });
+}
+
+template <typename T>
+void mark_extremes(T* holders, const T* addend, const T* extreme, Index n) {
+  using C = Compute<T>;
+  for_each(
+      "mark_extremes", n,
+      KOKKOS_LAMBDA(Index i) { store(holders[i], load(addend[i]) == load(extreme[i]) ? C(1) : C(0)); });
+}
+
+/// Cotangent of the addends of a Partial tensor from that of its reduced value: the same for sum, divided by
+/// the group size for avg, given to the ranks that hold the extreme (shared evenly) for max and min.
+Tensor addend_cotangent(const Tensor& grad, const Tensor& x, const Tensor& y) {
+  const Layout& layout = x.layout();
+  Tensor result = grad;
+  for (int a = 0; a < layout.mesh().axes(); ++a) {
+    const Placement& p = layout.placement(a);
+    if (!p.is_partial() || y.layout().placement(a) == p || p.op == ReduceOp::sum) continue;
+    if (result.same_as(grad)) result = redistribute(grad, layout.reduced()).clone();
+    dispatch_floating(x.dtype(), "redistribute", [&](auto* null) {
+      using T = std::remove_pointer_t<decltype(null)>;
+      if (p.op == ReduceOp::avg) {
+        scale(result.data<T>(), result.local_count(), 1.0 / layout.mesh().axis_size(a));
+        return;
+      }
+      const Tensor extreme = move(y.detach(), layout.reduced());
+      const Tensor holders = Tensor::empty_like(result);
+      mark_extremes(holders.data<T>(), x.data<T>(), extreme.data<T>(), x.local_count());
+      all_reduce(layout.mesh().axis_comm(a), holders, ReduceOp::sum);
+      keep_extremes(result.data<T>(), x.data<T>(), extreme.data<T>(), holders.data<T>(), x.local_count());
+    });
+  }
+  return result;
+}
+
+template <typename T>
+void add(T* sum, const T* a, const T* b, Index n) {
+  for_each(
+      "accumulate", n, KOKKOS_LAMBDA(Index i) { store(sum[i], load(a[i]) + load(b[i])); });
+}
+
+}  // namespace
+
+Tensor redistribute(const Tensor& x, const Layout& target) {
+  require(x.is_shard() && x.layout().mesh() == target.mesh() && x.shape() == target.shape(), "redistribute",
+          "found {}, target {}", describe(x), to_string(target));
+  if (x.layout() == target) return x;
+  const CommScope scope("redistribute");
+  Tensor y = move(x.detach(), target);
+  record("redistribute", {x}, y, [x = x.detach(), y](const Tensor& grad) {
+    return Gradients{x.layout().has_partial() ? addend_cotangent(grad, x, y) : grad};
+  });
+  return y;
+}
+
+Tensor reduce_partial(const Tensor& x) {
+  return x.is_shard() && x.layout().has_partial() ? redistribute(x, x.layout().reduced()) : x;
+}
+
+Tensor promote(const Tensor& x, const Mesh& mesh) {
+  if (x.is_shard()) return x;
+  Tensor y = x.with_layout(Layout::replicated(mesh, x.shape()));
+  record("promote", {x}, y, [](const Tensor& grad) { return Gradients{grad}; });
+  return y;
+}
+
+Tensor scatter(const Tensor& global, const Layout& layout, DType type, int source) {
+  const CommScope scope("scatter");
+  const Mesh& mesh = layout.mesh();
+  const std::size_t size = size_of(type);
+  constexpr int tag = 77;
+  Tensor local = Tensor::empty(layout, type);
+  // The source sends each rank its box, cut out by a local plan, one after the other.
+  auto cut = [&](int rank) {
+    const ExchangePlan plan(layout.shape(), need_of(layout.reduced(), rank));
+    const Tensor part = Tensor::empty(plan.destination_shape(), type);
+    plan.forward(global.raw(), part.raw(), type);
+    return part;
+  };
+  Communicator& comm = mesh.comm();
+  if (mesh.rank() == source) {
+    require(global.defined() && global.shape() == layout.shape() && global.dtype() == type, "scatter",
+            "found {}, expected {}", describe(global), to_string(layout));
+    for (int rank = 0; rank < mesh.size(); ++rank) {
+      const Tensor part = cut(rank);
+      if (rank == source) {
+        local.copy_from(part.as_plain(local.local_shape()));
+      } else if (part.local_count() > 0) {
+        const MemoryBlock staged(MemorySpace::host, part.bytes());
+        copy_bytes(staged.data(), MemorySpace::host, part.raw(), MemorySpace::device, part.bytes());
+        comm.send(staged.data(), part.local_count(), type, rank, tag);
+      }
+    }
+  } else if (local.local_count() > 0) {
+    const MemoryBlock staged(MemorySpace::host, static_cast<std::size_t>(local.local_count()) * size);
+    comm.receive(staged.data(), local.local_count(), type, source, tag);
+    copy_bytes(local.raw(), MemorySpace::device, staged.data(), MemorySpace::host, local.bytes());
+  }
+  return local;
+}
+
+Tensor from_local(const Tensor& local, const Layout& layout) {
+  Tensor y = local.with_layout(layout);
+  record("from_local", {local}, y,
+         [shape = local.shape()](const Tensor& grad) { return Gradients{grad.as_plain(shape)}; });
+  return y;
+}
+
+Tensor to_local(const Tensor& x) {
+  if (!x.is_shard()) return x;
+  Tensor y = x.as_plain();
+  record("to_local", {x}, y,
+         [layout = x.layout().reduced()](const Tensor& grad) { return Gradients{grad.with_layout(layout)}; });
+  return y;
+}
+
+Tensor full_tensor(const Tensor& x) {
+  if (!x.is_shard()) return x;
+  return to_local(redistribute(x, Layout::replicated(x.layout().mesh(), x.shape())));
+}
+
+Tensor resolve_gradient(const Tensor& gradient, const Layout& like) {
+  if (!like) return gradient.is_shard() ? full_tensor(gradient) : gradient;
+  const Layout target = like.reduced();
+  if (gradient.is_shard()) return redistribute(gradient, target);
+  require(target.is_replicated() || target.mesh().size() == 1, "backward", "plain gradient {} for {}",
+          describe(gradient), to_string(like));
+  return gradient.with_layout(target);
+}
+
+Tensor addend_of(const Tensor& gradient) {
+  if (!gradient.is_shard()) return gradient;
+  Layout target = gradient.layout();
+  for (int a = 0; a < target.mesh().axes(); ++a) target = target.with_placement(a, Partial());
+  return redistribute(gradient, target).as_plain(gradient.shape());
+}
+
+Tensor accumulate(const Tensor& a, const Tensor& b, bool owned) {
+  require(a.local_shape() == b.local_shape() && a.dtype() == b.dtype(), "backward",
+          "gradients {} and {} do not add up", describe(a), describe(b));
+  const Tensor sum = owned ? a : Tensor::empty_like(a);
+  dispatch_floating(a.dtype(), "accumulate", [&](auto* null) {
+    using T = std::remove_pointer_t<decltype(null)>;
+    add(sum.data<T>(), a.data<T>(), b.data<T>(), a.local_count());
+  });
+  return sum;
+}
+
+}  // namespace tessera
