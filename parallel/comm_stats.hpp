@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,15 +17,18 @@ struct CommCount {
 };
 
 /// Communication of this process since the last reset, by operation ("send", "all_reduce", ...) and by the
-/// tensor operator on whose behalf it happened (see CommScope; "" outside any).
+/// tensor operator on whose behalf it happened (see CommScope; "" outside any). Groups of one rank do not
+/// communicate and are not counted.
 class CommStats {
  public:
   using Key = std::pair<std::string, std::string>;  // (tensor operator, operation)
 
   static CommStats& global();
 
+  /// Books on the tensor operator of the innermost CommScope of the calling thread. Safe to call from several
+  /// threads.
   void record(std::string_view operation, std::uint64_t bytes, double seconds, std::uint64_t calls = 1);
-  void reset() { counts_.clear(); }
+  void reset();
   const std::map<Key, CommCount>& counts() const { return counts_; }
   /// Sum over tensor operators of one operation.
   CommCount total(std::string_view operation) const;
@@ -34,9 +38,8 @@ class CommStats {
   std::string report() const;
 
  private:
-  friend class CommScope;
+  mutable std::mutex mutex_;
   std::map<Key, CommCount> counts_;
-  std::string scope_;
 };
 
 /// While it lives, communication is booked on the named tensor operator.
@@ -46,6 +49,9 @@ class CommScope {
   ~CommScope();
   CommScope(const CommScope&) = delete;
   CommScope& operator=(const CommScope&) = delete;
+
+  /// The name of the innermost scope of the calling thread.
+  static const std::string& current();
 
  private:
   std::string outer_;

@@ -75,8 +75,9 @@ class Communicator {
   /// New groups: ranks with equal `color` together, ordered by `key`. Collective over this group.
   virtual std::shared_ptr<Communicator> split(int color, int key, std::string name) = 0;
 
-  /// A duplicate of the group for another library (parallel HDF5), as the backend's own handle (MPI_Comm).
-  /// Throws where the backend has none.
+  /// A duplicate of the group for another library (parallel HDF5): a pointer to the backend's own handle
+  /// (`MPI_Comm*`), valid as long as this communicator. Collective the first time. Throws where the backend
+  /// has none.
   virtual void* native_handle() = 0;
 
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;

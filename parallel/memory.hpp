@@ -9,6 +9,9 @@ namespace tessera {
 /// are the same kind of memory, and code must still not dereference a device pointer outside a kernel.
 enum class MemorySpace { host, device };
 
+/// True if host code may dereference pointers to this space.
+bool host_accessible(MemorySpace space);
+
 /// A block of memory from the caching allocator of its space, 64-byte aligned, returned to the cache on
 /// destruction. Copies share the block. The content of a new block is undefined.
 class MemoryBlock {

@@ -9,7 +9,8 @@ namespace tessera {
 Partition::Partition(std::vector<Index> cuts) : cuts_(std::move(cuts)) {
   require(cuts_.size() >= 2, "Partition", "found {} cut points, expected at least 2", cuts_.size());
   require(cuts_.front() == 0, "Partition", "first cut point is {}, expected 0", cuts_.front());
-  require(std::is_sorted(cuts_.begin(), cuts_.end()), "Partition", "cut points {} decrease", to_string(*this));
+  require(std::is_sorted(cuts_.begin(), cuts_.end()), "Partition", "cut points {} decrease",
+          to_string(*this));
 }
 
 Partition Partition::even(Index extent, int parts) {
@@ -35,8 +36,8 @@ Partition Partition::from_sizes(std::span<const Index> sizes) {
 
 Partition Partition::from_weights(Index extent, std::span<const double> weights, Index unit) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  require(total > 0 && std::all_of(weights.begin(), weights.end(), [](double w) { return w >= 0; }), "Partition",
-          "weights must be non-negative with a positive sum, found sum {}", total);
+  require(total > 0 && std::all_of(weights.begin(), weights.end(), [](double w) { return w >= 0; }),
+          "Partition", "weights must be non-negative with a positive sum, found sum {}", total);
   std::vector<Index> cuts{0};
   double sum = 0;
   for (double weight : weights) {

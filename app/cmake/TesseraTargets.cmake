@@ -2,7 +2,9 @@
 add_library(tessera_options INTERFACE)
 add_library(tessera::options ALIAS tessera_options)
 set_target_properties(tessera_options PROPERTIES EXPORT_NAME options)
-target_compile_options(tessera_options INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wshadow=local -Wno-restrict>)
+target_compile_options(tessera_options INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wshadow=local
+                       # A false alarm of g++ 12 about operator+(const char*, std::string&&).
+                       $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>)
 if(TESSERA_WERROR)
   target_compile_options(tessera_options INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()

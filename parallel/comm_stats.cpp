@@ -1,0 +1,76 @@
+#include "parallel/comm_stats.hpp"
+
+#include <fmt/format.h>
+
+namespace tessera {
+namespace {
+
+thread_local std::string current_scope;
+
+bool is_message(std::string_view operation) {
+  return operation == "send";
+}
+
+}  // namespace
+
+CommStats& CommStats::global() {
+  static CommStats stats;
+  return stats;
+}
+
+void CommStats::record(std::string_view operation, std::uint64_t bytes, double seconds, std::uint64_t calls) {
+  const std::lock_guard lock(mutex_);
+  CommCount& count = counts_[Key{CommScope::current(), std::string(operation)}];
+  count.calls += calls;
+  count.bytes += bytes;
+  count.seconds += seconds;
+}
+
+void CommStats::reset() {
+  const std::lock_guard lock(mutex_);
+  counts_.clear();
+}
+
+CommCount CommStats::total(std::string_view operation) const {
+  const std::lock_guard lock(mutex_);
+  CommCount sum;
+  for (const auto& [key, count] : counts_) {
+    if (key.second != operation) continue;
+    sum.calls += count.calls;
+    sum.bytes += count.bytes;
+    sum.seconds += count.seconds;
+  }
+  return sum;
+}
+
+std::uint64_t CommStats::collective_calls() const {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t calls = 0;
+  for (const auto& [key, count] : counts_) calls += is_message(key.second) ? 0 : count.calls;
+  return calls;
+}
+
+std::string CommStats::report() const {
+  const std::lock_guard lock(mutex_);
+  std::string text = fmt::format("{:<24} {:<16} {:>10} {:>14} {:>12}\n", "operator", "communication", "calls",
+                                 "bytes", "seconds");
+  for (const auto& [key, count] : counts_) {
+    text += fmt::format("{:<24} {:<16} {:>10} {:>14} {:>12.6f}\n", key.first.empty() ? "-" : key.first,
+                        key.second, count.calls, count.bytes, count.seconds);
+  }
+  return text;
+}
+
+CommScope::CommScope(std::string_view tensor_operator) : outer_(std::move(current_scope)) {
+  current_scope = tensor_operator;
+}
+
+CommScope::~CommScope() {
+  current_scope = std::move(outer_);
+}
+
+const std::string& CommScope::current() {
+  return current_scope;
+}
+
+}  // namespace tessera
