@@ -14,14 +14,21 @@ dnnl::stream& stream() {
 
 dnnl::memory::data_type data_type(DType type) {
   switch (type) {
-    case DType::f32: return dnnl::memory::data_type::f32;
-    case DType::bf16: return dnnl::memory::data_type::bf16;
-    default: fail(ExitCode::internal, "onednn", "found element type {}, expected f32 or bf16", name_of(type));
+    case DType::f32:
+      return dnnl::memory::data_type::f32;
+    case DType::bf16:
+      return dnnl::memory::data_type::bf16;
+    default:
+      fail(ExitCode::internal, "onednn", "found element type {}, expected f32 or bf16", name_of(type));
   }
 }
 
-dnnl::memory::dims dims(const Shape& shape) { return {shape.begin(), shape.end()}; }
+dnnl::memory::dims dims(const Shape& shape) {
+  return {shape.begin(), shape.end()};
+}
 
-bool supports(DType type) { return type == DType::f32 || type == DType::bf16; }
+bool supports(DType type) {
+  return type == DType::f32 || type == DType::bf16;
+}
 
 }  // namespace tessera::onednn

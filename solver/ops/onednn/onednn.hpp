@@ -12,7 +12,8 @@ dnnl::engine& engine();
 dnnl::stream& stream();
 dnnl::memory::data_type data_type(DType type);
 dnnl::memory::dims dims(const Shape& shape);
-/// True for the element types that oneDNN computes with here (f32, bf16); f64 takes the Kokkos reference kernels.
+/// True for the element types that oneDNN computes with here (f32, bf16); f64 takes the Kokkos reference
+/// kernels.
 bool supports(DType type);
 
 }  // namespace tessera::onednn

@@ -1,0 +1,207 @@
+#include "solver/ops/elementwise/broadcast.hpp"
+#include "solver/ops/elementwise/elementwise.hpp"
+#include "solver/tensor/autograd.hpp"
+#include "solver/tensor/numeric.hpp"
+
+namespace tessera {
+namespace {
+
+// Each operator: value(a, b) and the slopes with respect to a and to b.
+
+struct Add {
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C value(C a, C b) const {
+    return a + b;
+  }
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C slope_a(C, C) const {
+    return C(1);
+  }
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C slope_b(C, C) const {
+    return C(1);
+  }
+};
+
+struct Sub {
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C value(C a, C b) const {
+    return a - b;
+  }
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C slope_a(C, C) const {
+    return C(1);
+  }
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C slope_b(C, C) const {
+    return C(-1);
+  }
+};
+
+struct Mul {
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C value(C a, C b) const {
+    return a * b;
+  }
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C slope_a(C, C b) const {
+    return b;
+  }
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C slope_b(C a, C) const {
+    return a;
+  }
+};
+
+struct Div {
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C value(C a, C b) const {
+    return a / b;
+  }
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C slope_a(C, C b) const {
+    return C(1) / b;
+  }
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C slope_b(C a, C b) const {
+    return -a / (b * b);
+  }
+};
+
+template <typename Op>
+struct Value {
+  Op op;
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C operator()(C a, C b, C) const {
+    return op.value(a, b);
+  }
+};
+template <typename Op>
+struct GradientA {
+  Op op;
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C operator()(C a, C b, C g) const {
+    return g * op.slope_a(a, b);
+  }
+};
+template <typename Op>
+struct GradientB {
+  Op op;
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C operator()(C a, C b, C g) const {
+    return g * op.slope_b(a, b);
+  }
+};
+
+/// Element strides of the operands over the local result, 0 where an operand is stretched.
+struct Strides {
+  int dims = 0;
+  Index extent[kMaxDims] = {};
+  Index a[kMaxDims] = {};
+  Index b[kMaxDims] = {};
+};
+
+void fill_strides(const Shape& result, const Shape& operand, Index* strides) {
+  Index stride = 1;
+  for (int d = result.size() - 1; d >= 0; --d) {
+    const int own = d - (result.size() - operand.size());
+    strides[d] = own >= 0 && operand[own] != 1 ? stride : 0;
+    if (own >= 0) stride *= operand[own];
+  }
+}
+
+Strides strides_of(const Shape& result, const Shape& a, const Shape& b) {
+  Strides s;
+  s.dims = result.size();
+  for (int d = 0; d < result.size(); ++d) s.extent[d] = result[d];
+  fill_strides(result, a, s.a);
+  fill_strides(result, b, s.b);
+  return s;
+}
+
+template <typename T, typename Body>
+void apply_equal(T* y, const T* a, const T* b, const T* g, Index n, Body body) {
+  for_each_chunk(
+      "binary", n, KOKKOS_LAMBDA(Index begin, Index end) {
+        for (Index i = begin; i < end; ++i) store(y[i], body(load(a[i]), load(b[i]), load(g[i])));
+      });
+}
+
+/// y[i] = body(a, b, g[i]) over rows of the last result dimension.
+template <typename T, typename Body>
+void apply_broadcast(T* y, const T* a, const T* b, const T* g, Strides s, Body body) {
+  const Index row = s.dims ? s.extent[s.dims - 1] : 1;
+  Index rows = 1;
+  for (int d = 0; d + 1 < s.dims; ++d) rows *= s.extent[d];
+  const Index step_a = s.dims ? s.a[s.dims - 1] : 0;
+  const Index step_b = s.dims ? s.b[s.dims - 1] : 0;
+  for_each(
+      "binary_broadcast", rows, KOKKOS_LAMBDA(Index r) {
+        Index rest = r, at_a = 0, at_b = 0;
+        for (int d = s.dims - 2; d >= 0; --d) {
+          at_a += rest % s.extent[d] * s.a[d];
+          at_b += rest % s.extent[d] * s.b[d];
+          rest /= s.extent[d];
+        }
+        for (Index i = 0; i < row; ++i) {
+          const Index at = r * row + i;
+          store(y[at], body(load(a[at_a + i * step_a]), load(b[at_b + i * step_b]), load(g[at])));
+        }
+      });
+}
+
+template <typename Body>
+void apply(const char* name, const Tensor& y, const Tensor& a, const Tensor& b, const Tensor& g, Body body) {
+  if (y.local_count() == 0) return;
+  dispatch_floating(y.dtype(), name, [&](auto* null) {
+    using T = std::remove_pointer_t<decltype(null)>;
+    if (a.local_shape() == b.local_shape()) {
+      apply_equal(y.data<T>(), a.data<T>(), b.data<T>(), g.data<T>(), y.local_count(), body);
+    } else {
+      apply_broadcast(y.data<T>(), a.data<T>(), b.data<T>(), g.data<T>(),
+                      strides_of(y.local_shape(), a.local_shape(), b.local_shape()), body);
+    }
+  });
+}
+
+template <typename Op>
+Tensor binary(const char* name, const Tensor& a_in, const Tensor& b_in, Op op) {
+  const Aligned aligned = align_operands(a_in, b_in, name);
+  const Tensor a = aligned.a, b = aligned.b;
+  Tensor y = aligned.empty_result();
+  apply(name, y, a, b, y, Value<Op>{op});  // the third operand is not used by Value
+  record(name, {a, b}, y,
+         [name, op, a = a.detach(), b = b.detach(), need_a = a.requires_grad(),
+          need_b = b.requires_grad()](const Tensor& g) {
+           Gradients grads(2);
+           if (need_a) {
+             Tensor full = Tensor::empty_like(g);
+             apply(name, full, a, b, g, GradientA<Op>{op});
+             grads[0] = sum_to_operand(full, a);
+           }
+           if (need_b) {
+             Tensor full = Tensor::empty_like(g);
+             apply(name, full, a, b, g, GradientB<Op>{op});
+             grads[1] = sum_to_operand(full, b);
+           }
+           return grads;
+         });
+  return y;
+}
+
+}  // namespace
+
+Tensor add(const Tensor& a, const Tensor& b) {
+  return binary("add", a, b, Add{});
+}
+Tensor sub(const Tensor& a, const Tensor& b) {
+  return binary("sub", a, b, Sub{});
+}
+Tensor mul(const Tensor& a, const Tensor& b) {
+  return binary("mul", a, b, Mul{});
+}
+Tensor div(const Tensor& a, const Tensor& b) {
+  return binary("div", a, b, Div{});
+}
+
+}  // namespace tessera

@@ -1,0 +1,90 @@
+#include "solver/ops/elementwise/elementwise.hpp"
+#include "solver/ops/loss/loss.hpp"
+#include "solver/ops/reduce/reduce.hpp"
+#include "solver/tensor/autograd.hpp"
+#include "solver/tensor/numeric.hpp"
+#include "solver/tensor/redistribute.hpp"
+
+namespace tessera {
+namespace {
+
+/// loss[r] = log(sum exp(x[r] - max)) + max - x[r, target[r]].
+template <typename T>
+void row_losses(T* loss, const T* x, const std::int64_t* target, Index rows, Index classes) {
+  using C = Compute<T>;
+  for_each(
+      "cross_entropy", rows, KOKKOS_LAMBDA(Index r) {
+        const T* row = x + r * classes;
+        C top = load(row[0]), total = 0;
+        for (Index c = 1; c < classes; ++c) top = load(row[c]) > top ? C(load(row[c])) : top;
+        for (Index c = 0; c < classes; ++c) total += std::exp(load(row[c]) - top);
+        store(loss[r], std::log(total) + top - load(row[target[r]]));
+      });
+}
+
+/// gx[r, c] = g[r] (softmax(x[r])[c] - [c == target[r]]).
+template <typename T>
+void row_gradients(T* gx, const T* g, const T* x, const std::int64_t* target, Index rows, Index classes) {
+  using C = Compute<T>;
+  for_each(
+      "cross_entropy_gradient", rows, KOKKOS_LAMBDA(Index r) {
+        const T* row = x + r * classes;
+        C top = load(row[0]), total = 0;
+        for (Index c = 1; c < classes; ++c) top = load(row[c]) > top ? C(load(row[c])) : top;
+        for (Index c = 0; c < classes; ++c) total += std::exp(load(row[c]) - top);
+        for (Index c = 0; c < classes; ++c) {
+          const C p = std::exp(load(row[c]) - top) / total;
+          store(gx[r * classes + c], load(g[r]) * (p - (c == target[r] ? C(1) : C(0))));
+        }
+      });
+}
+
+/// Targets come from files: a class that does not exist is an input error.
+void check_targets(const Tensor& target, Index classes) {
+  for (const std::int64_t t : target.to_host<std::int64_t>()) {
+    if (t < 0 || t >= classes) {
+      fail(ExitCode::input_file, "cross_entropy", "found class {}, expected 0 to {}", t, classes - 1);
+    }
+  }
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& x_in, const Tensor& target_in) {
+  require(x_in.ndim() == 2 && target_in.shape() == Shape{x_in.dim(0)} && target_in.dtype() == DType::i64,
+          "cross_entropy", "found {} and {}, expected (N, classes) and i64 (N)", describe(x_in),
+          describe(target_in));
+  Tensor x = reduce_partial(x_in), target = target_in;
+  Layout rows_layout;
+  if (x.is_shard()) {
+    const int axis = x.layout().mesh_axis_of(1);
+    if (axis >= 0) x = redistribute(x, x.layout().with_placement(axis, Replicate()));
+    rows_layout = Layout::replicated(x.layout().mesh(), Shape{x.dim(0)});
+    for (int a = 0; a < rows_layout.mesh().axes(); ++a) {
+      if (x.layout().placement(a).is_shard()) {
+        rows_layout = rows_layout.with_placement(a, Shard(0), x.layout().partition(a));
+      }
+    }
+    target = redistribute(promote(target, rows_layout.mesh()), rows_layout);
+  } else {
+    target = full_tensor(target);
+  }
+  const Index rows = x.local_shape()[0], classes = x.dim(1);
+  check_targets(target, classes);
+  Tensor loss = rows_layout ? Tensor::empty(rows_layout, x.dtype()) : Tensor::empty(Shape{rows}, x.dtype());
+  dispatch_floating(x.dtype(), "cross_entropy", [&](auto* null) {
+    using T = std::remove_pointer_t<decltype(null)>;
+    row_losses(loss.data<T>(), x.data<T>(), target.data<std::int64_t>(), rows, classes);
+  });
+  record("cross_entropy", {x}, loss, [x = x.detach(), target, rows, classes](const Tensor& g) {
+    Tensor gx = Tensor::empty_like(x);
+    dispatch_floating(x.dtype(), "cross_entropy", [&](auto* null) {
+      using T = std::remove_pointer_t<decltype(null)>;
+      row_gradients(gx.data<T>(), g.data<T>(), x.data<T>(), target.data<std::int64_t>(), rows, classes);
+    });
+    return Gradients{gx};
+  });
+  return reduce_partial(mean(loss));
+}
+
+}  // namespace tessera

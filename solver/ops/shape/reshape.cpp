@@ -1,0 +1,133 @@
+#include <numeric>
+
+#include "solver/ops/shape/shape.hpp"
+#include "solver/tensor/autograd.hpp"
+#include "solver/tensor/redistribute.hpp"
+
+namespace tessera {
+namespace {
+
+/// Dimensions [in_lo, in_hi) of the old shape and [out_lo, out_hi) of the new one that hold the same
+/// elements.
+struct Group {
+  int in_lo, in_hi, out_lo, out_hi;
+};
+
+std::vector<Group> groups_of(const Shape& in, const Shape& out) {
+  std::vector<Group> groups;
+  int i = 0, o = 0;
+  while (i < in.size() || o < out.size()) {
+    Group g{i, i, o, o};
+    Index a = 1, b = 1;
+    if (i < in.size()) a = in[i++];
+    if (o < out.size()) b = out[o++];
+    while (a != b) {
+      if (a < b && i < in.size()) {
+        a *= in[i++];
+      } else if (o < out.size()) {
+        b *= out[o++];
+      } else {
+        a *= in[i++];
+      }
+    }
+    g.in_hi = i;
+    g.out_hi = o;
+    groups.push_back(g);
+  }
+  return groups;
+}
+
+/// First dimension in [lo, hi) with more than one index, or lo.
+int leading(const Shape& shape, int lo, int hi) {
+  for (int d = lo; d < hi; ++d) {
+    if (shape[d] != 1) return d;
+  }
+  return lo;
+}
+
+Index product(const Shape& shape, int lo, int hi) {
+  Index n = 1;
+  for (int d = lo; d < hi; ++d) n *= shape[d];
+  return n;
+}
+
+/// What one sharded axis becomes: the cut points needed before the view, and the dimension and cut points
+/// after it.
+struct Move {
+  bool possible = false;
+  int out_dim = 0;
+  std::vector<Index> before, after;
+};
+
+Move move_of(const Shape& in, const Shape& out, const std::vector<Group>& groups, int dim,
+             const Partition& partition) {
+  Move move;
+  for (const Group& g : groups) {
+    if (dim < g.in_lo || dim >= g.in_hi || g.out_lo == g.out_hi) continue;
+    if (product(in, g.in_lo, dim) != 1) return move;  // not the leading one: rows of several ranks interleave
+    move.out_dim = leading(out, g.out_lo, g.out_hi);
+    const Index inner_in = product(in, dim + 1, g.in_hi);
+    const Index inner_out = product(out, move.out_dim + 1, g.out_hi);
+    for (Index c : partition.cuts()) {
+      // Cut points fall on whole rows of both shapes.
+      const Index unit = inner_out / std::gcd(inner_in, inner_out);
+      const Index whole = c == partition.extent() ? c : c / unit * unit;
+      move.before.push_back(whole);
+      move.after.push_back(whole * inner_in / inner_out);
+    }
+    move.possible = true;
+    return move;
+  }
+  return move;
+}
+
+}  // namespace
+
+Tensor reshape(const Tensor& x_in, const Shape& shape) {
+  require(count(shape) == count(x_in.shape()), "reshape", "found {}, expected the element count of {}",
+          to_string(shape), to_string(x_in.shape()));
+  Tensor x = x_in;
+  Tensor y;
+  if (!x.is_shard()) {
+    y = x.as_plain(shape);
+  } else {
+    const std::vector<Group> groups = groups_of(x.shape(), shape);
+    Layout before = x.layout();
+    Layout after = Layout::replicated(before.mesh(), shape);
+    for (int a = 0; a < before.mesh().axes(); ++a) {
+      const Placement& p = before.placement(a);
+      if (p.is_partial()) after = after.with_placement(a, p);
+      if (!p.is_shard()) continue;
+      const Move move = move_of(x.shape(), shape, groups, p.dim, before.partition(a));
+      if (!move.possible || after.is_sharded(move.out_dim)) {
+        before = before.with_placement(a, Replicate());
+        continue;
+      }
+      before = before.with_placement(a, p, Partition(move.before));
+      after = after.with_placement(a, Shard(move.out_dim), Partition(move.after));
+    }
+    x = redistribute(x, before);
+    y = x.with_layout(after);
+  }
+  record("reshape", {x}, y,
+         [old_shape = x.shape(), layout = x.is_shard() ? x.layout().reduced() : Layout()](const Tensor& g) {
+           return Gradients{layout ? g.with_layout(layout) : g.as_plain(old_shape)};
+         });
+  return y;
+}
+
+Tensor unsqueeze(const Tensor& x, int dim) {
+  Shape shape = x.shape();
+  shape.insert(dim < 0 ? dim + x.ndim() + 1 : dim, 1);
+  return reshape(x, shape);
+}
+
+Tensor squeeze(const Tensor& x, int dim) {
+  Shape shape = x.shape();
+  const int own = dim < 0 ? dim + x.ndim() : dim;
+  require(shape[own] == 1, "squeeze", "found extent {} of dimension {}, expected 1", shape[own], own);
+  shape.erase(own);
+  return reshape(x, shape);
+}
+
+}  // namespace tessera

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "solver/tensor/tensor.hpp"
+
+namespace tessera {
+
+/// The same elements under another global shape. A sharded dimension stays sharded where it is the leading
+/// one of the dimensions it merges with or splits into, its cut points moved to whole rows first if need be;
+/// otherwise it is replicated (counted as communication).
+Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor unsqueeze(const Tensor& x, int dim);
+/// Removes a dimension of size 1.
+Tensor squeeze(const Tensor& x, int dim);
+
+/// y[i_dims[0], i_dims[1], ...] = x[i_0, i_1, ...]: dimension d of y is dimension dims[d] of x.
+Tensor permute(const Tensor& x, std::span<const int> dims);
+
+/// Elements start, start + step, ... < stop of one dimension (step >= 1). Local: each rank keeps what it
+/// owns.
+Tensor slice(const Tensor& x, int dim, Index start, Index stop, Index step = 1);
+/// One index of a dimension (negative counts from the end), which is removed.
+Tensor select(const Tensor& x, int dim, Index index);
+/// Consecutive pieces of these sizes along a dimension.
+std::vector<Tensor> split(const Tensor& x, int dim, std::span<const Index> sizes);
+/// Joins along a dimension. Other dimensions take the cut points of the first tensor; a joined dimension is
+/// replicated.
+Tensor cat(std::span<const Tensor> tensors, int dim);
+
+}  // namespace tessera

@@ -1,0 +1,93 @@
+#include <algorithm>
+
+#include "parallel/exchange_plan.hpp"
+#include "solver/ops/shape/shape.hpp"
+#include "solver/tensor/autograd.hpp"
+#include "solver/tensor/redistribute.hpp"
+
+namespace tessera {
+namespace {
+
+Index ceil_div(Index a, Index b) {
+  return (a + b - 1) / b;
+}
+
+/// Number of selected indices below cut point c.
+Index selected_below(Index c, Index start, Index step, Index total) {
+  return std::clamp<Index>(ceil_div(std::max<Index>(c - start, 0), step), 0, total);
+}
+
+Layout sliced_layout(const Layout& layout, int dim, Index start, Index step, Index total) {
+  Shape shape = layout.shape();
+  shape[dim] = total;
+  std::vector<Partition> partitions;
+  for (int a = 0; a < layout.mesh().axes(); ++a) {
+    const Placement& p = layout.placement(a);
+    if (!p.is_shard()) {
+      partitions.push_back(Partition({0, 0}));
+    } else if (p.dim != dim) {
+      partitions.push_back(layout.partition(a));
+    } else {
+      std::vector<Index> cuts;
+      for (Index c : layout.partition(a).cuts()) cuts.push_back(selected_below(c, start, step, total));
+      partitions.push_back(Partition(std::move(cuts)));
+    }
+  }
+  return Layout(layout.mesh(), layout.placements(), shape, partitions);
+}
+
+/// The local movement of a slice: which of its own elements a rank keeps.
+ExchangePlan local_plan(const Tensor& x, const Tensor& y, int dim, Index start, Index step) {
+  NeedMap need;
+  for (int d = 0; d < x.ndim(); ++d) {
+    if (d != dim) {
+      need.push_back(map_identity({0, x.local_shape()[d]}));
+      continue;
+    }
+    const Index x_lo = x.is_shard() ? x.layout().local_box()[d].lo : 0;
+    const Index y_lo = y.is_shard() ? y.layout().local_box()[d].lo : 0;
+    need.push_back(map_affine({0, y.local_shape()[d]}, start + y_lo * step - x_lo, step));
+  }
+  return ExchangePlan(x.local_shape(), need);
+}
+
+}  // namespace
+
+Tensor slice(const Tensor& x, int dim_in, Index start, Index stop, Index step) {
+  const int dim = dim_in < 0 ? dim_in + x.ndim() : dim_in;
+  require(dim >= 0 && dim < x.ndim(), "slice", "dimension {} outside {}", dim_in, to_string(x.shape()));
+  require(step >= 1 && start >= 0 && start <= stop && stop <= x.dim(dim), "slice",
+          "found {}:{}:{}, extent is {}", start, stop, step, x.dim(dim));
+  const Index total = ceil_div(stop - start, step);
+  Shape shape = x.shape();
+  shape[dim] = total;
+  Tensor y = x.is_shard() ? Tensor::empty(sliced_layout(x.layout(), dim, start, step, total), x.dtype())
+                          : Tensor::empty(shape, x.dtype());
+  const ExchangePlan plan = local_plan(x, y, dim, start, step);
+  plan.forward(x.raw(), y.raw(), x.dtype());
+  record("slice", {x}, y, [plan, layout = x.layout(), whole = x.shape(), type = x.dtype()](const Tensor& g) {
+    Tensor gx = layout ? Tensor::zeros(layout.reduced(), type) : Tensor::zeros(whole, type);
+    plan.adjoint(g.raw(), gx.raw(), type);
+    return Gradients{gx};
+  });
+  return y;
+}
+
+Tensor select(const Tensor& x, int dim, Index index) {
+  const int own = dim < 0 ? dim + x.ndim() : dim;
+  const Index at = index < 0 ? index + x.dim(own) : index;
+  return squeeze(slice(x, own, at, at + 1), own);
+}
+
+std::vector<Tensor> split(const Tensor& x, int dim, std::span<const Index> sizes) {
+  std::vector<Tensor> parts;
+  Index at = 0;
+  for (Index size : sizes) {
+    parts.push_back(slice(x, dim, at, at + size));
+    at += size;
+  }
+  require(at == x.dim(dim), "split", "sizes add up to {}, extent is {}", at, x.dim(dim));
+  return parts;
+}
+
+}  // namespace tessera
