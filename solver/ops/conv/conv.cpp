@@ -1,0 +1,182 @@
+#include "solver/ops/conv/conv.hpp"
+
+#include "parallel/comm_stats.hpp"
+#include "solver/ops/conv/conv_backend.hpp"
+#include "solver/ops/window/windowed_input.hpp"
+#include "solver/tensor/autograd.hpp"
+#include "solver/tensor/redistribute.hpp"
+
+namespace tessera {
+namespace {
+
+template <typename T>
+T setting(const InlineVector<T>& values, int axis, int axes, T otherwise, const char* op, const char* name) {
+  if (values.empty()) return otherwise;
+  if (values.size() == 1) return values[0];
+  if (values.size() != axes) {
+    fail(ExitCode::usage, op, "found {} values of {}, expected 1 or {}", values.size(), name, axes);
+  }
+  return values[axis];
+}
+
+/// Grid axes of x after a check of everything that the two operators share.
+int checked_axes(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias, Index groups,
+                 Index in_channels, Index out_channels) {
+  const int axes = x.ndim() - 2;
+  if (axes < 1 || axes > 3 || weight.ndim() != x.ndim()) {
+    fail(ExitCode::usage, op, "found input {} and weight {}, expected 1 to 3 grid axes in both",
+         to_string(x.shape()), to_string(weight.shape()));
+  }
+  if (groups < 1 || x.dim(-1) != in_channels || in_channels % groups != 0 || out_channels % groups != 0) {
+    fail(ExitCode::usage, op, "input {}, weight {} and {} groups do not fit together", to_string(x.shape()),
+         to_string(weight.shape()), groups);
+  }
+  if (bias && bias.shape() != Shape{out_channels}) {
+    fail(ExitCode::usage, op, "found bias {}, expected ({})", to_string(bias.shape()), out_channels);
+  }
+  if (weight.dtype() != x.dtype() || (bias && bias.dtype() != x.dtype())) {
+    fail(ExitCode::usage, op, "found input {}, weight {}{}, expected one element type", name_of(x.dtype()),
+         name_of(weight.dtype()), bias ? fmt::format(", bias {}", name_of(bias.dtype())) : "");
+  }
+  return axes;
+}
+
+/// x with whole channels and nothing pending, on the mesh of the weight if that alone has one.
+Tensor with_whole_channels(const Tensor& x, const Tensor& weight) {
+  if (!x.is_shard()) return weight.is_shard() ? promote(x, weight.layout().mesh()) : x;
+  const int axis = x.layout().mesh_axis_of(x.ndim() - 1);
+  if (axis >= 0) return redistribute(x, x.layout().reduced().with_placement(axis, Replicate()));
+  return reduce_partial(x);
+}
+
+/// A weight that every rank holds whole.
+Tensor whole(const Tensor& weight) {
+  if (!weight || !weight.is_shard() || weight.layout().is_replicated()) return weight;
+  return redistribute(weight, Layout::replicated(weight.layout().mesh(), weight.shape()));
+}
+
+/// The local convolution that reads `input` (or, transposed, that writes it backwards).
+ConvProblem local_problem(const WindowedInput& input, const Window& window, bool transposed, DType type,
+                          Index groups) {
+  const Shape& slab = input.slab_shape();
+  const Shape& outputs = input.local_output_shape();
+  ConvProblem p;
+  p.type = type;
+  p.batch = slab[0];
+  p.groups = groups;
+  p.in_channels = transposed ? outputs.back() : slab.back();
+  p.out_channels = transposed ? slab.back() : outputs.back();
+  for (int a = 0; a < window.size(); ++a) {
+    p.in.push_back(transposed ? outputs[a + 1] : slab[a + 1]);
+    p.out.push_back(transposed ? slab[a + 1] : outputs[a + 1]);
+    p.kernel.push_back(window[a].kernel);
+    p.stride.push_back(window[a].stride);
+    p.dilation.push_back(window[a].dilation);
+    p.pad_lo.push_back(input.local_pad_lo(a));
+    p.pad_hi.push_back(input.local_pad_hi(a));
+  }
+  return p;
+}
+
+const void* raw_or_null(const Tensor& t) {
+  return t ? t.raw() : nullptr;
+}
+
+/// Uninitialised gradient of a weight, to hold this rank's addend.
+Tensor contribution(const Layout& like, const Tensor& weight) {
+  const Layout layout = contribution_layout(like, weight.shape());
+  return layout ? Tensor::empty(layout, weight.dtype()) : Tensor::empty(weight.shape(), weight.dtype());
+}
+
+}  // namespace
+
+Tensor conv(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in, const ConvOptions& options) {
+  const CommScope scope("conv");
+  const Index in_channels = weight_in.dim(1) * options.groups, out_channels = weight_in.dim(0);
+  const int axes = checked_axes("conv", x_in, weight_in, bias_in, options.groups, in_channels, out_channels);
+  const Tensor weight = whole(weight_in), bias = whole(bias_in), x = with_whole_channels(x_in, weight);
+
+  Window window;
+  for (int a = 0; a < axes; ++a) {
+    window.push_back({weight.dim(a + 2), setting(options.stride, a, axes, Index{1}, "conv", "stride"),
+                      setting(options.dilation, a, axes, Index{1}, "conv", "dilation"),
+                      setting(options.padding_lo, a, axes, Index{0}, "conv", "padding"),
+                      setting(options.padding_hi, a, axes, Index{0}, "conv", "padding"),
+                      setting(options.boundary, a, axes, Boundary::zero, "conv", "boundary"), false});
+  }
+  const WindowedInput input(x, window, out_channels);
+  const ConvProblem problem = local_problem(input, window, false, x.dtype(), options.groups);
+  const Tensor slab = input.gather(x);
+  Tensor y = input.empty_output(x.dtype());
+  conv_forward(problem, slab.raw(), weight.raw(), raw_or_null(bias), y.raw());
+
+  const bool want_x = x.requires_grad(), want_weight = weight.requires_grad(),
+             want_bias = bias && bias.requires_grad();
+  const Tensor kept = want_weight ? slab : Tensor();
+  record("conv", {x, weight, bias}, y, [=](const Tensor& gy) {
+    const CommScope backward_scope("conv");
+    Tensor gx, gw, gb;
+    if (want_x) {
+      const Tensor slab_gradient = Tensor::empty(input.slab_shape(), gy.dtype());
+      conv_backward_data(problem, gy.raw(), weight.raw(), nullptr, slab_gradient.raw());
+      gx = input.scatter_add(slab_gradient);
+    }
+    if (want_bias) gb = contribution(gy.layout(), bias);
+    if (want_weight) {
+      gw = contribution(gy.layout(), weight);
+      conv_backward_weights(problem, kept.raw(), gy.raw(), gw.raw(), want_bias ? gb.raw() : nullptr);
+    } else if (want_bias) {
+      sum_rows(gy.dtype(), problem.batch * count(problem.out), problem.out_channels, gy.raw(), gb.raw());
+    }
+    return Gradients{gx, gw, gb};
+  });
+  return y;
+}
+
+Tensor conv_transpose(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in,
+                      const ConvTransposeOptions& options) {
+  const CommScope scope("conv_transpose");
+  const Index in_channels = weight_in.dim(0), out_channels = weight_in.dim(1) * options.groups;
+  const char* op = "conv_transpose";
+  const int axes = checked_axes(op, x_in, weight_in, bias_in, options.groups, in_channels, out_channels);
+  const Tensor weight = whole(weight_in), bias = whole(bias_in), x = with_whole_channels(x_in, weight);
+
+  Window window;
+  for (int a = 0; a < axes; ++a) {
+    const Index padding = setting(options.padding, a, axes, Index{0}, op, "padding");
+    window.push_back({weight.dim(a + 2), setting(options.stride, a, axes, Index{1}, op, "stride"),
+                      setting(options.dilation, a, axes, Index{1}, op, "dilation"), padding,
+                      padding - setting(options.output_padding, a, axes, Index{0}, op, "output padding"),
+                      Boundary::zero, true});
+  }
+  const WindowedInput input(x, window, out_channels);
+  const ConvProblem problem = local_problem(input, window, true, x.dtype(), options.groups);
+  const Tensor slab = input.gather(x);
+  Tensor y = input.empty_output(x.dtype());
+  conv_backward_data(problem, slab.raw(), weight.raw(), raw_or_null(bias), y.raw());
+
+  const bool want_x = x.requires_grad(), want_weight = weight.requires_grad(),
+             want_bias = bias && bias.requires_grad();
+  const Tensor kept = want_weight ? slab : Tensor();
+  record(op, {x, weight, bias}, y, [=](const Tensor& gy) {
+    const CommScope backward_scope("conv_transpose");
+    Tensor gx, gw, gb;
+    if (want_x) {
+      const Tensor slab_gradient = Tensor::empty(input.slab_shape(), gy.dtype());
+      conv_forward(problem, gy.raw(), weight.raw(), nullptr, slab_gradient.raw());
+      gx = input.scatter_add(slab_gradient);
+    }
+    if (want_weight) {
+      gw = contribution(gy.layout(), weight);
+      conv_backward_weights(problem, gy.raw(), kept.raw(), gw.raw(), nullptr);
+    }
+    if (want_bias) {
+      gb = contribution(gy.layout(), bias);
+      sum_rows(gy.dtype(), problem.batch * count(problem.in), problem.in_channels, gy.raw(), gb.raw());
+    }
+    return Gradients{gx, gw, gb};
+  });
+  return y;
+}
+
+}  // namespace tessera

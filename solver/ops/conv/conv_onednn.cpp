@@ -1,0 +1,177 @@
+#include <list>
+
+#include <dnnl.hpp>
+
+#include "parallel/memory.hpp"
+#include "solver/ops/conv/conv_backend.hpp"
+#include "solver/ops/onednn/onednn.hpp"
+
+namespace tessera::conv_onednn {
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+
+enum class Pass { forward, data, weights };
+
+/// A primitive, the reorder of its weights between PyTorch's layout and the one it prefers, and its memory
+/// descriptors. Arguments are set per call.
+struct Compiled {
+  ConvProblem problem;
+  Pass pass = Pass::forward;
+  bool bias = false;
+  memory::desc src, dst, plain_weights, own_weights;
+  dnnl::primitive primitive, reorder;
+};
+
+bool same(const ConvProblem& a, const ConvProblem& b) {
+  return a.type == b.type && a.batch == b.batch && a.in_channels == b.in_channels &&
+         a.out_channels == b.out_channels && a.groups == b.groups && a.in == b.in && a.out == b.out &&
+         a.kernel == b.kernel && a.stride == b.stride && a.dilation == b.dilation && a.pad_lo == b.pad_lo &&
+         a.pad_hi == b.pad_hi;
+}
+
+/// (batch, channels, *grid) in oneDNN's order of names, channels last in memory.
+memory::desc activations(const ConvProblem& p, Index channels, const Shape& grid) {
+  memory::dims sizes{p.batch, channels};
+  sizes.insert(sizes.end(), grid.begin(), grid.end());
+  constexpr Tag tags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
+  return {sizes, onednn::data_type(p.type), tags[p.axes() - 1]};
+}
+
+memory::desc weights(const ConvProblem& p, bool plain) {
+  memory::dims sizes;
+  if (p.groups > 1) sizes.push_back(p.groups);
+  sizes.push_back(p.out_channels / p.groups);
+  sizes.push_back(p.in_channels / p.groups);
+  sizes.insert(sizes.end(), p.kernel.begin(), p.kernel.end());
+  constexpr Tag tags[] = {Tag::oiw, Tag::oihw, Tag::oidhw}, grouped[] = {Tag::goiw, Tag::goihw, Tag::goidhw};
+  const Tag tag = p.groups > 1 ? grouped[p.axes() - 1] : tags[p.axes() - 1];
+  return {sizes, onednn::data_type(p.type), plain ? tag : Tag::any};
+}
+
+memory::desc bias_of(const ConvProblem& p) {
+  return {{p.out_channels}, onednn::data_type(p.type), Tag::x};
+}
+
+template <typename Descriptor, typename... Leading>
+Descriptor describe_pass(const ConvProblem& p, Leading&&... leading) {
+  memory::dims dilates = onednn::dims(p.dilation);
+  for (auto& d : dilates) --d;  // oneDNN counts the gaps
+  return Descriptor(std::forward<Leading>(leading)..., onednn::dims(p.stride), dilates,
+                    onednn::dims(p.pad_lo), onednn::dims(p.pad_hi));
+}
+
+Compiled compile(const ConvProblem& p, Pass pass, bool bias) {
+  Compiled c{p, pass, bias, {}, {}, {}, {}, {}, {}};
+  c.src = activations(p, p.in_channels, p.in);
+  c.dst = activations(p, p.out_channels, p.out);
+  c.plain_weights = weights(p, true);
+  const memory::desc any = weights(p, false);
+  const memory::desc bias_desc = bias ? bias_of(p) : memory::desc();
+  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+  auto& engine = onednn::engine();
+
+  using Forward = dnnl::convolution_forward;
+  const Forward::primitive_desc forward(describe_pass<Forward::desc>(p, dnnl::prop_kind::forward_training,
+                                                                     algorithm, c.src, any, bias_desc, c.dst),
+                                        engine);
+  if (pass == Pass::forward) {
+    c.own_weights = forward.weights_desc();
+    c.primitive = Forward(forward);
+  } else if (pass == Pass::data) {
+    using Data = dnnl::convolution_backward_data;
+    const Data::primitive_desc data(describe_pass<Data::desc>(p, algorithm, c.src, any, c.dst), engine,
+                                    forward);
+    c.own_weights = data.weights_desc();
+    c.primitive = Data(data);
+  } else {
+    using Weights = dnnl::convolution_backward_weights;
+    const Weights::primitive_desc back(
+        describe_pass<Weights::desc>(p, algorithm, c.src, any, bias_desc, c.dst), engine, forward);
+    c.own_weights = back.diff_weights_desc();
+    c.primitive = Weights(back);
+  }
+  if (c.own_weights != c.plain_weights) {
+    const auto& from = pass == Pass::weights ? c.own_weights : c.plain_weights;
+    const auto& to = pass == Pass::weights ? c.plain_weights : c.own_weights;
+    c.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to));
+  }
+  return c;
+}
+
+/// The compiled primitive of a problem, from a bounded cache: creating one takes milliseconds.
+Compiled& compiled(const ConvProblem& problem, Pass pass, bool bias) {
+  static std::list<Compiled> cache;  // most recently used first
+  constexpr std::size_t most = 512;
+  for (auto it = cache.begin(); it != cache.end(); ++it) {
+    if (it->pass == pass && it->bias == bias && same(it->problem, problem)) {
+      cache.splice(cache.begin(), cache, it);
+      return cache.front();
+    }
+  }
+  cache.push_front(compile(problem, pass, bias));
+  if (cache.size() > most) cache.pop_back();
+  return cache.front();
+}
+
+memory at(const memory::desc& desc, const void* data) {
+  return {desc, onednn::engine(), const_cast<void*>(data)};
+}
+
+/// Weights in the order that the primitive wants; `keep` owns the copy.
+memory reordered(const Compiled& c, const void* weights, MemoryBlock& keep) {
+  if (!c.reorder) return at(c.own_weights, weights);
+  keep = MemoryBlock(MemorySpace::device, c.own_weights.get_size());
+  memory own = at(c.own_weights, keep.data());
+  c.reorder.execute(onednn::stream(), {{DNNL_ARG_FROM, at(c.plain_weights, weights)}, {DNNL_ARG_TO, own}});
+  return own;
+}
+
+}  // namespace
+
+bool supports(const ConvProblem& p) {
+  if (!onednn::supports(p.type) || p.src_count() == 0 || p.dst_count() == 0) return false;
+  for (int a = 0; a < p.axes(); ++a) {
+    if (p.pad_lo[a] < 0 || p.pad_hi[a] + p.stride[a] <= 0) return false;
+  }
+  return true;
+}
+
+void forward(const ConvProblem& problem, const void* src, const void* weights, const void* bias, void* dst) {
+  const Compiled& c = compiled(problem, Pass::forward, bias != nullptr);
+  MemoryBlock keep;
+  std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, at(c.src, src)},
+                                            {DNNL_ARG_WEIGHTS, reordered(c, weights, keep)},
+                                            {DNNL_ARG_DST, at(c.dst, dst)}};
+  if (bias) arguments.emplace(DNNL_ARG_BIAS, at(bias_of(problem), bias));
+  c.primitive.execute(onednn::stream(), arguments);
+  onednn::stream().wait();
+}
+
+void backward_data(const ConvProblem& problem, const void* dst, const void* weights, void* src) {
+  const Compiled& c = compiled(problem, Pass::data, false);
+  MemoryBlock keep;
+  c.primitive.execute(onednn::stream(), {{DNNL_ARG_DIFF_DST, at(c.dst, dst)},
+                                         {DNNL_ARG_WEIGHTS, reordered(c, weights, keep)},
+                                         {DNNL_ARG_DIFF_SRC, at(c.src, src)}});
+  onednn::stream().wait();
+}
+
+void backward_weights(const ConvProblem& problem, const void* src, const void* dst, void* weights,
+                      void* bias) {
+  const Compiled& c = compiled(problem, Pass::weights, bias != nullptr);
+  MemoryBlock keep;
+  if (c.reorder) keep = MemoryBlock(MemorySpace::device, c.own_weights.get_size());
+  const memory own = at(c.own_weights, c.reorder ? keep.data() : weights);
+  std::unordered_map<int, memory> arguments{
+      {DNNL_ARG_SRC, at(c.src, src)}, {DNNL_ARG_DIFF_DST, at(c.dst, dst)}, {DNNL_ARG_DIFF_WEIGHTS, own}};
+  if (bias) arguments.emplace(DNNL_ARG_DIFF_BIAS, at(bias_of(problem), bias));
+  c.primitive.execute(onednn::stream(), arguments);
+  if (c.reorder) {
+    c.reorder.execute(onednn::stream(), {{DNNL_ARG_FROM, own}, {DNNL_ARG_TO, at(c.plain_weights, weights)}});
+  }
+  onednn::stream().wait();
+}
+
+}  // namespace tessera::conv_onednn

@@ -1,0 +1,93 @@
+#include "solver/ops/window/window.hpp"
+
+namespace tessera {
+namespace {
+
+Index floor_div(Index a, Index b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+Index ceil_div(Index a, Index b) {
+  return -floor_div(-a, b);
+}
+
+}  // namespace
+
+Index WindowAxis::outputs(Index n) const {
+  if (kernel < 1 || stride < 1 || dilation < 1) {
+    fail(ExitCode::usage, "window", "found kernel {}, stride {}, dilation {}, expected at least 1 each",
+         kernel, stride, dilation);
+  }
+  if (transposed && boundary != Boundary::zero) {
+    fail(ExitCode::usage, "window", "a transposed window has a zero boundary only");
+  }
+  const Index room =
+      transposed ? (n - 1) * stride - pad_lo - pad_hi + reach() : n + pad_lo + pad_hi - reach() - 1;
+  if (room < 0 || n < 0) {
+    fail(ExitCode::usage, "window",
+         "{} inputs with padding {} and {} leave no output of a window of {} taps, {} apart", n, pad_lo,
+         pad_hi, kernel, dilation);
+  }
+  return transposed ? room + 1 : room / stride + 1;
+}
+
+Range WindowAxis::inputs_of(Range outputs, Index n) const {
+  if (!transposed) {
+    const Index lo = outputs.lo * stride - pad_lo;
+    return {lo, outputs.empty() ? lo : (outputs.hi - 1) * stride - pad_lo + reach() + 1};
+  }
+  // i * stride lies in [lo + pad - reach, hi - 1 + pad]; the first input may not lie behind the first output.
+  const Index first =
+      std::min(ceil_div(outputs.lo + pad_lo - reach(), stride), floor_div(outputs.lo + pad_lo, stride));
+  const Index lo = std::clamp<Index>(first, 0, n);
+  if (outputs.empty()) return {lo, lo};
+  return {lo, std::clamp<Index>(floor_div(outputs.hi - 1 + pad_lo, stride) + 1, lo, n)};
+}
+
+Index WindowAxis::local_pad_lo(Range outputs, Range inputs) const {
+  const Index behind = outputs.lo + pad_lo - inputs.lo * stride;
+  return transposed ? behind : inputs.lo - (outputs.lo * stride - pad_lo);
+}
+
+Index WindowAxis::local_pad_hi(Range outputs, Range inputs) const {
+  if (transposed) return (inputs.hi - 1) * stride + reach() + 1 - pad_lo - outputs.hi;
+  return (outputs.hi - 1) * stride - pad_lo + reach() + 1 - inputs.hi;
+}
+
+Partition WindowAxis::output_cuts(const Partition& inputs) const {
+  const Index n = outputs(inputs.extent());
+  return transposed ? inputs.transposed(stride, n) : inputs.strided(stride, n);
+}
+
+Shape window_output_shape(const Shape& input, const Window& window, Index out_channels) {
+  require(input.size() == window.size() + 2, "window",
+          "found shape {} and {} window axes, expected (batch, *grid, channels)", to_string(input),
+          window.size());
+  Shape output = input;
+  for (int a = 0; a < window.size(); ++a) output[a + 1] = window[a].outputs(input[a + 1]);
+  output.back() = out_channels;
+  return output;
+}
+
+Layout window_output_layout(const Layout& input, const Window& window, Index out_channels) {
+  if (!input) return {};
+  const Shape shape = window_output_shape(input.shape(), window, out_channels);
+  Placements placements;
+  std::vector<Partition> partitions;
+  for (int m = 0; m < input.mesh().axes(); ++m) {
+    const Placement placement = input.placement(m);
+    if (!placement.is_shard()) {
+      placements.push_back(Replicate());
+      partitions.push_back(Partition::even(0, input.mesh().axis_size(m)));
+      continue;
+    }
+    const int grid_axis = placement.dim - 1;
+    const bool on_grid = grid_axis >= 0 && grid_axis < window.size();
+    require(on_grid || input.shape()[placement.dim] == shape[placement.dim], "window",
+            "sharded channels cannot change in number: found {} -> {}", input.shape().back(), out_channels);
+    placements.push_back(placement);
+    partitions.push_back(on_grid ? window[grid_axis].output_cuts(input.partition(m)) : input.partition(m));
+  }
+  return Layout(input.mesh(), placements, shape, std::move(partitions));
+}
+
+}  // namespace tessera
