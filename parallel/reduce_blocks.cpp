@@ -1,14 +1,15 @@
 #include "parallel/reduce_blocks.hpp"
 
 #include <array>
-#include <bit>
 #include <type_traits>
+
+#include "parallel/bfloat16.hpp"
 
 namespace tessera {
 namespace {
 
 float load(bfloat16 value) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
+  return to_float(value);
 }
 
 template <typename T>
@@ -18,15 +19,11 @@ T load(T value) {
 
 template <typename T, typename A>
 T store(A value) {
-  return static_cast<T>(value);
-}
-
-/// Round to nearest, ties to even; a NaN stays one.
-template <>
-bfloat16 store<bfloat16, float>(float value) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-  if (value != value) return {static_cast<std::uint16_t>((bits >> 16) | 0x40)};
-  return {static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16)};
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    return to_bfloat16(value);
+  } else {
+    return static_cast<T>(value);
+  }
 }
 
 template <typename T>
