@@ -99,6 +99,7 @@ struct GradientReducer::Impl {
   std::vector<Index> offset_of;     // by parameter, in elements
   std::vector<std::uint8_t> ready;  // by parameter
   std::size_t next = 0;             // first bucket that has not been sent
+  bool finished = false;
 
   void fill_buckets(const GradientReducerOptions& options);
   Bucket& open_bucket(DType type, const GradientReducerOptions& options);
@@ -177,6 +178,7 @@ void GradientReducer::zero() {
   }
   std::fill(impl_->ready.begin(), impl_->ready.end(), std::uint8_t{0});
   impl_->next = 0;
+  impl_->finished = false;
 }
 
 void GradientReducer::mark_ready(int i) {
@@ -190,6 +192,8 @@ void GradientReducer::mark_ready(int i) {
 }
 
 void GradientReducer::finish() {
+  require(!impl_->finished, "gradient reducer", "finish() twice in one round");
+  impl_->finished = true;
   const CommScope scope("gradient reducer");
   for (int i = 0; i < static_cast<int>(impl_->parameters.size()); ++i) {
     if (!impl_->ready[static_cast<std::size_t>(i)]) impl_->set_ready(i);
