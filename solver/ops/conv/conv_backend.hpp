@@ -16,6 +16,7 @@ struct ConvProblem {
   int axes() const { return in.size(); }
   Index src_count() const { return batch * count(in) * in_channels; }
   Index dst_count() const { return batch * count(out) * out_channels; }
+  bool operator==(const ConvProblem&) const = default;
   Index weight_count() const { return out_channels * (in_channels / groups) * count(kernel); }
 };
 

@@ -1,8 +1,7 @@
-#include <list>
-
 #include <dnnl.hpp>
 
 #include "parallel/memory.hpp"
+#include "parallel/recent_cache.hpp"
 #include "solver/ops/conv/conv_backend.hpp"
 #include "solver/ops/onednn/onednn.hpp"
 
@@ -14,22 +13,19 @@ using Tag = memory::format_tag;
 
 enum class Pass { forward, data, weights };
 
-/// A primitive, the reorder of its weights between PyTorch's layout and the one it prefers, and its memory
-/// descriptors. Arguments are set per call.
-struct Compiled {
+struct Key {
   ConvProblem problem;
   Pass pass = Pass::forward;
   bool bias = false;
+  bool operator==(const Key&) const = default;
+};
+
+/// A primitive, the reorder of its weights between PyTorch's layout and the one it prefers, and its memory
+/// descriptors. Arguments are set per call.
+struct Compiled {
   memory::desc src, dst, plain_weights, own_weights;
   dnnl::primitive primitive, reorder;
 };
-
-bool same(const ConvProblem& a, const ConvProblem& b) {
-  return a.type == b.type && a.batch == b.batch && a.in_channels == b.in_channels &&
-         a.out_channels == b.out_channels && a.groups == b.groups && a.in == b.in && a.out == b.out &&
-         a.kernel == b.kernel && a.stride == b.stride && a.dilation == b.dilation && a.pad_lo == b.pad_lo &&
-         a.pad_hi == b.pad_hi;
-}
 
 /// (batch, channels, *grid) in oneDNN's order of names, channels last in memory.
 memory::desc activations(const ConvProblem& p, Index channels, const Shape& grid) {
@@ -63,7 +59,7 @@ Descriptor describe_pass(const ConvProblem& p, Leading&&... leading) {
 }
 
 Compiled compile(const ConvProblem& p, Pass pass, bool bias) {
-  Compiled c{p, pass, bias, {}, {}, {}, {}, {}, {}};
+  Compiled c;
   c.src = activations(p, p.in_channels, p.in);
   c.dst = activations(p, p.out_channels, p.out);
   c.plain_weights = weights(p, true);
@@ -100,19 +96,10 @@ Compiled compile(const ConvProblem& p, Pass pass, bool bias) {
   return c;
 }
 
-/// The compiled primitive of a problem, from a bounded cache: creating one takes milliseconds.
-Compiled& compiled(const ConvProblem& problem, Pass pass, bool bias) {
-  static std::list<Compiled> cache;  // most recently used first
-  constexpr std::size_t most = 512;
-  for (auto it = cache.begin(); it != cache.end(); ++it) {
-    if (it->pass == pass && it->bias == bias && same(it->problem, problem)) {
-      cache.splice(cache.begin(), cache, it);
-      return cache.front();
-    }
-  }
-  cache.push_front(compile(problem, pass, bias));
-  if (cache.size() > most) cache.pop_back();
-  return cache.front();
+/// The compiled primitive of a problem: creating one takes milliseconds.
+Compiled compiled(const ConvProblem& problem, Pass pass, bool bias) {
+  static RecentCache<Key, Compiled> cache(512);
+  return cache.get({problem, pass, bias}, [&] { return compile(problem, pass, bias); });
 }
 
 memory at(const memory::desc& desc, const void* data) {
@@ -139,7 +126,7 @@ bool supports(const ConvProblem& p) {
 }
 
 void forward(const ConvProblem& problem, const void* src, const void* weights, const void* bias, void* dst) {
-  const Compiled& c = compiled(problem, Pass::forward, bias != nullptr);
+  const Compiled c = compiled(problem, Pass::forward, bias != nullptr);
   MemoryBlock keep;
   std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, at(c.src, src)},
                                             {DNNL_ARG_WEIGHTS, reordered(c, weights, keep)},
@@ -150,7 +137,7 @@ void forward(const ConvProblem& problem, const void* src, const void* weights, c
 }
 
 void backward_data(const ConvProblem& problem, const void* dst, const void* weights, void* src) {
-  const Compiled& c = compiled(problem, Pass::data, false);
+  const Compiled c = compiled(problem, Pass::data, false);
   MemoryBlock keep;
   c.primitive.execute(onednn::stream(), {{DNNL_ARG_DIFF_DST, at(c.dst, dst)},
                                          {DNNL_ARG_WEIGHTS, reordered(c, weights, keep)},
@@ -160,7 +147,7 @@ void backward_data(const ConvProblem& problem, const void* dst, const void* weig
 
 void backward_weights(const ConvProblem& problem, const void* src, const void* dst, void* weights,
                       void* bias) {
-  const Compiled& c = compiled(problem, Pass::weights, bias != nullptr);
+  const Compiled c = compiled(problem, Pass::weights, bias != nullptr);
   MemoryBlock keep;
   if (c.reorder) keep = MemoryBlock(MemorySpace::device, c.own_weights.get_size());
   const memory own = at(c.own_weights, c.reorder ? keep.data() : weights);

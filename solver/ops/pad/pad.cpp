@@ -2,6 +2,7 @@
 
 #include "parallel/comm_stats.hpp"
 #include "parallel/exchange_plan.hpp"
+#include "parallel/recent_cache.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/redistribute.hpp"
 
@@ -56,10 +57,20 @@ NeedMap need_at(const Box& box, const Shape& lo, const Shape& source, Boundary b
   return maps;
 }
 
-ExchangePlan plan_of(const Layout& from, const Shape& from_shape, const Layout& to, const Shape& to_shape,
-                     const Shape& lo, Boundary boundary) {
-  if (!from) return ExchangePlan(from_shape, need_at(Box::whole(to_shape), lo, from_shape, boundary));
-  return ExchangePlan(from, [&](int rank) { return need_at(to.box(rank), lo, from_shape, boundary); });
+struct Key {
+  Layout from, to;
+  Shape from_shape, to_shape, lo;
+  Boundary boundary = Boundary::zero;
+  bool operator==(const Key&) const = default;
+};
+
+ExchangePlan plan_of(const Key& key) {
+  static RecentCache<Key, ExchangePlan> cache(256);
+  const auto need = [&key](const Box& box) { return need_at(box, key.lo, key.from_shape, key.boundary); };
+  return cache.get(key, [&] {
+    if (!key.from) return ExchangePlan(key.from_shape, need(Box::whole(key.to_shape)));
+    return ExchangePlan(key.from, [&](int rank) { return need(key.to.box(rank)); });
+  });
 }
 
 Tensor filled(const Layout& layout, const Shape& shape, DType type, double value) {
@@ -76,7 +87,7 @@ Shape negated(const Shape& lo) {
 /// Element i of the result is element i - lo of x, and `value` where there is none; `layout` is that of the
 /// result.
 Tensor moved(const Tensor& x, const Shape& lo, const Layout& layout, const Shape& shape, double value) {
-  const ExchangePlan plan = plan_of(x.layout(), x.shape(), layout, shape, lo, Boundary::zero);
+  const ExchangePlan plan = plan_of({x.layout(), layout, x.shape(), shape, lo, Boundary::zero});
   Tensor y = filled(layout, shape, x.dtype(), value);
   plan.forward(x.raw(), y.raw(), x.dtype());
   return y;
@@ -117,7 +128,7 @@ Tensor pad(const Tensor& x_in, const Shape& lo, const Shape& hi, PadMode mode, d
     });
     return y;
   }
-  const ExchangePlan plan = plan_of(x.layout(), x.shape(), layout, shape, lo, boundary_of(mode));
+  const ExchangePlan plan = plan_of({x.layout(), layout, x.shape(), shape, lo, boundary_of(mode)});
   Tensor y = layout ? Tensor::empty(layout, x.dtype()) : Tensor::empty(shape, x.dtype());
   plan.forward(x.raw(), y.raw(), x.dtype());
   record("pad", {x}, y, [plan, from = x.layout(), from_shape = x.shape()](const Tensor& gy) {

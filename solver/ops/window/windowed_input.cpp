@@ -1,9 +1,9 @@
 #include "solver/ops/window/windowed_input.hpp"
 
-#include <list>
 #include <optional>
 
 #include "parallel/exchange_plan.hpp"
+#include "parallel/recent_cache.hpp"
 
 namespace tessera {
 namespace {
@@ -15,11 +15,7 @@ struct Key {
   Index out_channels = 0;
   Edges edges = Edges::outside;
 
-  bool operator==(const Key& other) const {
-    return edges == other.edges && out_channels == other.out_channels && shape == other.shape &&
-           window == other.window && static_cast<bool>(layout) == static_cast<bool>(other.layout) &&
-           (!layout || layout == other.layout);
-  }
+  bool operator==(const Key&) const = default;
 };
 
 Range whole(Index n) {
@@ -110,20 +106,9 @@ struct WindowedInput::Impl {
 
 WindowedInput::WindowedInput(const Shape& shape, const Layout& layout, const Window& window,
                              Index out_channels, Edges edges) {
-  // Most recently used first. Models repeat a few dozen patterns.
-  static std::list<std::shared_ptr<const Impl>> cache;
-  constexpr std::size_t most = 256;
+  static RecentCache<Key, std::shared_ptr<const Impl>> cache(256);
   const Key key{shape, layout, window, out_channels, edges};
-  for (auto it = cache.begin(); it != cache.end(); ++it) {
-    if ((*it)->key == key) {
-      cache.splice(cache.begin(), cache, it);
-      impl_ = cache.front();
-      return;
-    }
-  }
-  impl_ = std::make_shared<const Impl>(key);
-  cache.push_front(impl_);
-  if (cache.size() > most) cache.pop_back();
+  impl_ = cache.get(key, [&] { return std::make_shared<const Impl>(key); });
 }
 
 const Shape& WindowedInput::output_shape() const {
