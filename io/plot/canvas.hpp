@@ -19,7 +19,7 @@ struct Pen {
   Color color = ink;
   double width = 1;
   double opacity = 1;
-  std::vector<double> dashes;  ///< lengths drawn and left out in turn; empty: a full line
+  std::vector<double> dashes{};  ///< lengths drawn and left out in turn; empty: a full line
 };
 
 enum class Align { left, center, right };

@@ -13,12 +13,12 @@ namespace tessera::plot {
 /// A 2-D array to draw, values[row * cols + col]; NaN and infinities are shown grey.
 struct Field2D {
   Index rows = 0, cols = 0;
-  std::vector<double> values;
+  std::vector<double> values{};
 };
 
 struct FieldPanel {
-  std::string title;
-  Field2D field;
+  std::string title{};
+  Field2D field{};
 };
 
 enum class ColorScale {
@@ -29,31 +29,30 @@ enum class ColorScale {
 
 /// Panels that share one colour bar, which stands to the right of the last one.
 struct PanelGroup {
-  std::vector<FieldPanel> panels;
-  std::string unit;
+  std::vector<FieldPanel> panels{};
+  std::string unit{};
   ColorScale scale = ColorScale::automatic;
-  std::optional<ValueRange>
-      range;  ///< default: that of the finite values; values beyond it take the end colours
+  std::optional<ValueRange> range{};  ///< default: that of the finite values; others take the end colours
 };
 
 /// One line of the figure: a field, or a lead time.
 struct FieldRow {
-  std::string label;  ///< written upwards at the left; may be empty
-  std::vector<PanelGroup> groups;
+  std::string label{};  ///< written upwards at the left; may be empty
+  std::vector<PanelGroup> groups{};
 };
 
 /// One axis of the array; lo and hi are the outer edges of its first and last cell (lo > hi: a falling
 /// coordinate). Equal values: cell indices.
 struct FieldAxis {
-  std::string label;
+  std::string label{};
   double lo = 0, hi = 0;
   TickStyle ticks = TickStyle::decimal;
 };
 
 struct FieldPlotOptions {
-  std::string title;
-  FieldAxis x, y;                     ///< columns, rows
-  std::optional<bool> first_row_top;  ///< whether row 0 is drawn at the top; default: when y.lo > y.hi
+  std::string title{};
+  FieldAxis x{}, y{};                   ///< columns, rows
+  std::optional<bool> first_row_top{};  ///< whether row 0 is drawn at the top; default: when y.lo > y.hi
   double panel_size = 330;  ///< longer side of a panel in units of 1/96 inch; the extents give the other side
   double scale = 2;         ///< pixels per unit
 };

@@ -46,9 +46,9 @@ class Image {
 
 /// Text stored in the file's metadata, e.g. {"Title", "Loss"}; keys are 1 to 79 Latin-1 characters.
 struct PngOptions {
-  std::string title;
+  std::string title{};
   std::string software = "Tessera";
-  std::vector<std::pair<std::string, std::string>> text;
+  std::vector<std::pair<std::string, std::string>> text{};
   double dots_per_inch = 0;  ///< 0: not recorded
 };
 

@@ -8,8 +8,8 @@
 namespace tessera::plot {
 
 struct LegendEntry {
-  std::string label;
-  Pen pen;
+  std::string label{};
+  Pen pen{};
   bool line = true, marker = false;  ///< neither: a filled box
 };
 

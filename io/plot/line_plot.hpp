@@ -14,8 +14,8 @@ enum class LineStyle { solid, dashed, dotted, none };
 /// Points (x[i], y[i]), joined in this order. A value that is not finite, or not positive on a logarithmic
 /// axis, breaks the line; a point without a neighbour is drawn as a dot.
 struct Series {
-  std::string label;  ///< in the legend; empty: not listed
-  std::vector<double> x, y;
+  std::string label{};  ///< in the legend; empty: not listed
+  std::vector<double> x{}, y{};
   LineStyle style = LineStyle::solid;
   bool markers = false;  ///< a dot at every point
   int color = -1;        ///< index for line_color; -1: the series' own number
@@ -24,9 +24,9 @@ struct Series {
 };
 
 struct LinePlotOptions {
-  std::string title, x_label, y_label;
+  std::string title{}, x_label{}, y_label{};
   bool log_x = false, log_y = false;
-  std::optional<ValueRange> x_range, y_range;  ///< default: that of the values, with some room
+  std::optional<ValueRange> x_range{}, y_range{};  ///< default: that of the values, with some room
   TickStyle x_ticks = TickStyle::decimal;
   bool from_zero = false;            ///< a linear y axis that includes zero
   double width = 660, height = 420;  ///< of the picture, in units of 1/96 inch
@@ -39,12 +39,12 @@ Image draw_lines(const std::vector<Series>& series, const LinePlotOptions& optio
 
 /// Values to compare, one per category; NaN leaves a gap marked "n/a".
 struct BarSeries {
-  std::string label;
-  std::vector<double> values;
+  std::string label{};
+  std::vector<double> values{};
 };
 
 struct BarPlotOptions {
-  std::string title, y_label;
+  std::string title{}, y_label{};
   int digits = 3;                    ///< significant digits of the figure above each bar
   double width = 560, height = 380;  ///< grows with the number of bars
   double scale = 2;

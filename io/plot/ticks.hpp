@@ -21,7 +21,7 @@ struct Ticks {
   std::vector<double> values;       ///< within the range, rising
   std::vector<std::string> labels;  ///< one per value
   std::vector<double> minor;        ///< positions of unlabelled ticks (logarithmic axes)
-  std::string factor;  ///< what the labels are to be multiplied by and added to, e.g. "×10⁻⁶"; often empty
+  std::string factor;  ///< what to multiply labels by and add to them: "×10⁻⁶ + 300"; often empty
 };
 
 enum class TickStyle {

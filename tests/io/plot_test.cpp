@@ -1,11 +1,14 @@
 // Pictures: PNG files, colour maps, ticks, field and line plots.
 #include <png.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <limits>
-#include <numbers>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -129,7 +132,8 @@ TEST(Colormap, DivergingIsSymmetricAboutItsMiddle) {
     const Oklab p = to_oklab(map.level(i)), q = to_oklab(map.level(Colormap::levels - 1 - i));
     EXPECT_NEAR(p.l, q.l, 6e-3) << i;
     EXPECT_NEAR(std::hypot(p.a, p.b), std::hypot(q.a, q.b), 1e-2) << i;
-    if (i >= 4) EXPECT_GT(p.l, to_oklab(map.level(i - 4)).l) << i;
+    const double earlier = i >= 4 ? to_oklab(map.level(i - 4)).l : 0;
+    EXPECT_GT(p.l, earlier) << i;
   }
   EXPECT_GT(to_oklab(map(0.5)).l, 0.95);
 }
