@@ -62,6 +62,27 @@ bool Object::has_attribute(const std::string& name) const {
   return H5Aexists(id(), name.c_str()) > 0;
 }
 
+bool Object::attribute_is_number(const std::string& name) const {
+  const Lock lock;
+  const Handle attribute = open_attribute(name);
+  if (!attribute) return false;
+  const H5T_class_t kind = class_of(attribute.get());
+  return kind == H5T_INTEGER || kind == H5T_FLOAT || kind == H5T_ENUM;
+}
+
+std::vector<std::string> Object::attribute_names() const {
+  const Lock lock;
+  std::vector<std::string> names;
+  auto gather = [](hid_t, const char* name, const H5A_info_t*, void* client) -> herr_t {
+    static_cast<std::vector<std::string>*>(client)->emplace_back(name);
+    return 0;
+  };
+  if (H5Aiterate2(id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, gather, &names) < 0) {
+    fail_hdf5(where_, "cannot list attributes");
+  }
+  return names;
+}
+
 Handle Object::open_attribute(const std::string& name) const {
   if (H5Aexists(id(), name.c_str()) <= 0) return {};
   Handle attribute(H5Aopen(id(), name.c_str(), H5P_DEFAULT), H5Aclose);

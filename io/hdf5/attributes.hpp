@@ -26,6 +26,8 @@ class Object {
   const std::string& where() const { return where_; }
 
   bool has_attribute(const std::string& name) const;
+  bool attribute_is_number(const std::string& name) const;
+  std::vector<std::string> attribute_names() const;
   std::optional<std::string> text(const std::string& name) const;
   /// A list of strings, or a bare string as a list of one; an empty list of any type is an empty list.
   std::optional<std::vector<std::string>> texts(const std::string& name) const;

@@ -1,0 +1,262 @@
+#include "io/fields/field_writer.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+
+#include "io/agree.hpp"
+#include "io/atomic_file.hpp"
+#include "io/fields/well_layout.hpp"
+#include "io/fields/xdmf.hpp"
+#include "io/hdf5/file.hpp"
+#include "io/strided_copy.hpp"
+#include "parallel/memory.hpp"
+
+namespace tessera {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr Index kChunkElements = Index{1} << 20;
+
+// (1, [1,] grid..., components...), the leading grid axes halved until a chunk has about a million elements.
+Shape chunk_of(const Shape& shape, int lead, int grid_dims) {
+  Shape chunk = shape;
+  for (int d = 0; d < lead; ++d) chunk[d] = 1;
+  for (int d = lead; d < lead + grid_dims; ++d) {
+    while (count(chunk) > kChunkElements && chunk[d] > 1) chunk[d] = (chunk[d] + 1) / 2;
+  }
+  return chunk;
+}
+
+struct StoredField {
+  hdf5::Dataset dataset;
+  int first_channel = 0;  // among the channels of append() or of write_static()
+  Shape components;       // (), (D) or (D, D)
+  bool time_varying = true;
+};
+
+}  // namespace
+
+struct FieldWriter::Impl {
+  Impl(CommPtr c, std::string p, FieldFileSpec s) : comm(std::move(c)), path(std::move(p)), spec(std::move(s)) {}
+  ~Impl() { discard(); }
+
+  CommPtr comm;
+  std::string path;
+  FieldFileSpec spec;
+  FieldSet set;
+  hdf5::File file;
+  bool open = false;
+  std::vector<StoredField> stored;
+  int moving_channels = 0, static_channels = 0;
+  Index allocated_steps = 0;
+  std::vector<std::vector<double>> times;  // per trajectory
+
+  std::string partial() const { return partial_name(path).string(); }
+
+  void create() {
+    require(spec.trajectories > 0 && !spec.axes.empty() && spec.axes.size() <= 3, "FieldWriter",
+            "{} trajectories on a grid of {} axes", spec.trajectories, spec.axes.size());
+    for (const GridAxis& axis : spec.axes) require(!axis.coordinates.empty(), "FieldWriter", "empty axis {}", axis.name);
+    set.axes = spec.axes;
+    times.resize(static_cast<std::size_t>(spec.trajectories));
+    allocated_steps = std::max<Index>(spec.expected_steps, 1);
+    file = hdf5::File::create(partial(), comm.get());
+    open = true;
+    hdf5::Group root = file.root();
+    write_well_header(root, spec);
+    for (int order = 0; order <= 2; ++order) {
+      hdf5::Group group = root.group(well_group(order));
+      for (const OutputField& field : spec.fields) {
+        if (field.order == order) add_field(group, field);
+      }
+    }
+  }
+
+  void add_field(hdf5::Group& group, const OutputField& field) {
+    const auto axes = static_cast<Index>(spec.axes.size());
+    StoredField entry{.dataset = make_dataset(group, field), .components = Shape::filled(field.order, axes)};
+    entry.time_varying = field.time_varying;
+    int& channels = field.time_varying ? moving_channels : static_channels;
+    entry.first_channel = channels;
+    channels += static_cast<int>(count(entry.components));
+    stored.push_back(std::move(entry));
+  }
+
+  hdf5::Dataset make_dataset(hdf5::Group& group, const OutputField& field) {
+    const auto axes = static_cast<int>(spec.axes.size());
+    Shape shape{spec.trajectories};
+    if (field.time_varying) shape.push_back(allocated_steps);
+    const int lead = shape.size();
+    for (const Index extent : set.grid()) shape.push_back(extent);
+    for (int i = 0; i < field.order; ++i) shape.push_back(axes);
+    hdf5::Dataset dataset = group.create_dataset(
+        field.name, {.element = spec.type == DType::f64 ? hdf5::Element::f64 : hdf5::Element::f32,
+                     .shape = shape,
+                     .chunk = chunk_of(shape, lead, axes),
+                     .deflate = spec.deflate,
+                     .growable = true,
+                     .fill_nan = true});
+    dataset.set_flags("dim_varying", std::vector<bool>(spec.axes.size(), true));
+    dataset.set_flag("sample_varying", true);
+    dataset.set_flag("time_varying", field.time_varying);
+    if (field.order == 2) {
+      dataset.set_flag("symmetric", false);
+      dataset.set_flag("antisymmetric", false);
+    }
+    if (!field.unit.empty()) dataset.set_text("units", field.unit);
+    return dataset;
+  }
+
+  // Grows the time axis by half, so that a long run resizes seldom.
+  void reserve(Index steps) {
+    if (steps <= allocated_steps) return;
+    resize(spec.trajectories, std::max(steps, allocated_steps + allocated_steps / 2));
+  }
+
+  void resize(Index trajectories, Index steps) {
+    for (StoredField& field : stored) {
+      Shape shape = field.dataset.shape();
+      shape[0] = trajectories;
+      if (field.time_varying) shape[1] = steps;
+      if (!(shape == field.dataset.shape())) field.dataset.resize(shape);
+    }
+    allocated_steps = steps;
+  }
+
+  template <typename T>
+  void write(Index trajectory, Index step, const Box& box, const T* data, bool moving) {
+    const Shape grid = set.grid();
+    require(box.size() == grid.size() && (box.is_empty() || intersect(box, Box::whole(grid)) == box), "FieldWriter",
+            "box {} of a grid {}", to_string(box), to_string(grid));
+    for (StoredField& field : stored) {
+      if (field.time_varying != moving) continue;
+      if (spec.type == DType::f64) {
+        write_field<double>(field, trajectory, step, box, data);
+      } else {
+        write_field<float>(field, trajectory, step, box, data);
+      }
+    }
+  }
+
+  // Gathers the field's channels into a buffer of the file's type: HDF5 keeps transfers collective only without conversion.
+  template <typename F, typename T>
+  void write_field(StoredField& field, Index trajectory, Index step, const Box& box, const T* data) {
+    const Index components = count(field.components);
+    const Index channels = field.time_varying ? moving_channels : static_channels;
+    Box target{{trajectory, trajectory + 1}};
+    if (field.time_varying) target.push_back({step, step + 1});
+    for (const Range r : box) target.push_back(r);
+    for (const Index extent : field.components) target.push_back({0, extent});
+    const Index cells = box.volume();
+    const MemoryBlock staging(MemorySpace::host, static_cast<std::size_t>(cells * components) * sizeof(F));
+    F* values = static_cast<F*>(staging.data());
+    if (cells > 0) {
+      copy_strided({cells, components}, data + field.first_channel, {channels, 1}, values, {components, 1});
+    }
+    field.dataset.write(target, values);
+  }
+
+  template <typename T>
+  void append(Index trajectory, double time, const Box& box, const T* data) {
+    auto& own = checked(trajectory);
+    const auto step = static_cast<Index>(own.size());
+    reserve(step + 1);
+    write(trajectory, step, box, data, true);
+    own.push_back(time);
+  }
+
+  std::vector<double>& checked(Index trajectory) {
+    require(open, "FieldWriter", "the file is closed");
+    require(0 <= trajectory && trajectory < spec.trajectories, "FieldWriter", "trajectory {} of {}", trajectory,
+            spec.trajectories);
+    return times[static_cast<std::size_t>(trajectory)];
+  }
+
+  void close() {
+    if (!open) return;
+    while (times.size() > 1 && times.back().empty()) times.pop_back();
+    std::size_t steps = 0;
+    for (const auto& t : times) steps = std::max(steps, t.size());
+    resize(static_cast<Index>(times.size()), static_cast<Index>(steps));
+    hdf5::Group root = file.root();
+    write_well_times(root, spec, times);
+    const std::string xdmf = make_xdmf();
+    stored.clear();
+    file.close();
+    open = false;
+    run_on_root(*comm, [&] {
+      publish(partial(), path);
+      if (!xdmf.empty()) write_text_atomically(fs::path(path).replace_extension(".xdmf"), xdmf);
+    });
+  }
+
+  std::string make_xdmf() {
+    if (!spec.xdmf || comm->rank() != 0) return "";
+    for (const auto& t : times) {
+      set.trajectories.push_back({static_cast<Index>(t.size()), std::make_shared<const std::vector<double>>(t), {}, path});
+    }
+    std::vector<std::string> axes;
+    for (const GridAxis& axis : spec.axes) axes.push_back(axis.name);
+    std::vector<XdmfDataset> datasets;
+    for (const StoredField& field : stored) {
+      const std::string& location = field.dataset.path();
+      const std::string name = location.substr(location.rfind('/') + 1);
+      datasets.push_back({location, field.dataset.shape(), field.time_varying,
+                          component_names(name, field.components.size(), static_cast<int>(axes.size()), axes)});
+    }
+    return xdmf_text(fs::path(path).filename().string(), set, datasets, spec.type);
+  }
+
+  // Leaves nothing of an unfinished file behind.
+  void discard() {
+    if (!open) return;
+    stored.clear();
+    file = {};
+    std::error_code ec;
+    if (comm->rank() == 0) fs::remove(partial(), ec);
+  }
+};
+
+FieldWriter::FieldWriter(CommPtr comm, std::string path, FieldFileSpec spec)
+    : impl_(std::make_unique<Impl>(std::move(comm), std::move(path), std::move(spec))) {
+  impl_->create();
+}
+
+FieldWriter::~FieldWriter() = default;
+FieldWriter::FieldWriter(FieldWriter&&) noexcept = default;
+
+void FieldWriter::append(Index trajectory, double time, const Box& box, const float* data) {
+  impl_->append(trajectory, time, box, data);
+}
+
+void FieldWriter::append(Index trajectory, double time, const Box& box, const double* data) {
+  impl_->append(trajectory, time, box, data);
+}
+
+void FieldWriter::write_static(Index trajectory, const Box& box, const float* data) {
+  impl_->checked(trajectory);
+  impl_->write(trajectory, 0, box, data, false);
+}
+
+void FieldWriter::write_static(Index trajectory, const Box& box, const double* data) {
+  impl_->checked(trajectory);
+  impl_->write(trajectory, 0, box, data, false);
+}
+
+Index FieldWriter::steps(Index trajectory) const {
+  return static_cast<Index>(impl_->checked(trajectory).size());
+}
+
+void FieldWriter::close() { impl_->close(); }
+
+Provenance read_provenance(const std::string& path) {
+  const hdf5::File file = hdf5::File::open(path);
+  Provenance provenance;
+  if (!file.root().has_group("provenance")) return provenance;
+  const hdf5::Group group = file.root().group("provenance");
+  for (const std::string& name : group.attribute_names()) provenance[name] = group.text(name).value_or("");
+  return provenance;
+}
+
+}  // namespace tessera
