@@ -32,7 +32,8 @@ void publish(const fs::path& partial, const fs::path& final_name) {
   sync_to_disk(partial);
   std::error_code ec;
   fs::rename(partial, final_name, ec);
-  if (ec) fail(ExitCode::input_file, final_name.string(), "cannot rename '{}': {}", partial.string(), ec.message());
+  if (ec)
+    fail(ExitCode::input_file, final_name.string(), "cannot rename '{}': {}", partial.string(), ec.message());
   sync_to_disk(fs::absolute(final_name).parent_path());
 }
 
@@ -51,7 +52,8 @@ std::string read_text(const fs::path& path, std::size_t most) {
   std::error_code ec;
   const auto bytes = fs::file_size(path, ec);
   if (ec) fail(ExitCode::input_file, path.string(), "cannot read: {}", ec.message());
-  if (bytes > most) fail(ExitCode::input_file, path.string(), "size: found {} bytes, expected at most {}", bytes, most);
+  if (bytes > most)
+    fail(ExitCode::input_file, path.string(), "size: found {} bytes, expected at most {}", bytes, most);
   std::string text(bytes, '\0');
   std::ifstream stream(path, std::ios::binary);
   stream.read(text.data(), static_cast<std::streamsize>(bytes));

@@ -11,11 +11,11 @@ inline Shape strides_of(const Shape& shape) {
   return strides;
 }
 
-/// to[sum i_d to_strides[d]] = value(from[sum i_d from_strides[d]]) for every index i of `shape`; host memory. A source stride of 0
-/// repeats.
+/// to[sum i_d to_strides[d]] = value(from[sum i_d from_strides[d]]) for every index i of `shape`; host
+/// memory. A source stride of 0 repeats.
 template <typename From, typename To, typename Convert>
-void copy_strided(const Shape& shape, const From* from, const Shape& from_strides, To* to, const Shape& to_strides,
-                  const Convert& convert, int d = 0) {
+void copy_strided(const Shape& shape, const From* from, const Shape& from_strides, To* to,
+                  const Shape& to_strides, const Convert& convert, int d = 0) {
   if (d == shape.size()) {
     *to = convert(*from);
     return;
@@ -31,7 +31,8 @@ void copy_strided(const Shape& shape, const From* from, const Shape& from_stride
 }
 
 template <typename From, typename To>
-void copy_strided(const Shape& shape, const From* from, const Shape& from_strides, To* to, const Shape& to_strides) {
+void copy_strided(const Shape& shape, const From* from, const Shape& from_strides, To* to,
+                  const Shape& to_strides) {
   copy_strided(shape, from, from_strides, to, to_strides, [](From v) { return static_cast<To>(v); });
 }
 

@@ -57,13 +57,13 @@ struct FieldSet {
   int channel(std::string_view channel_name) const;
 };
 
-/// Names of the components of a field: order 0 is the field itself, order 1 and 2 carry the axes' names ("velocity_x",
-/// "stress_xy") where there is one component per axis, else numbers.
+/// Names of the components of a field: order 0 is the field itself, order 1 and 2 carry the axes' names
+/// ("velocity_x", "stress_xy") where there is one component per axis, else numbers.
 std::vector<std::string> component_names(const std::string& field, int order, int extent,
                                          const std::vector<std::string>& axes);
 
-/// Texts that say where a file comes from, kept as attributes of its group `/provenance`: deck, overrides, resolved_deck, version,
-/// git_hash, mesh, partition, hosts.
+/// Texts that say where a file comes from, kept as attributes of its group `/provenance`: deck, overrides,
+/// resolved_deck, version, git_hash, mesh, partition, hosts.
 using Provenance = std::map<std::string, std::string>;
 
 }  // namespace tessera

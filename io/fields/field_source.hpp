@@ -21,20 +21,22 @@ struct BadValuePolicy {
   double value = 0;
 };
 
-/// A data set on disk, read box by box. A source opened with a communicator of several ranks reads collectively: all of its
-/// ranks call read() with the same trajectory, step and channels, each with its own box (empty ones too), and all destroy it
-/// together; an error on one rank is thrown by all. A source opened without one belongs to this rank alone and may be used from
-/// any one thread.
+/// A data set on disk, read box by box. A source opened with a communicator of several ranks reads
+/// collectively: all of its ranks call read() with the same trajectory, step and channels, each with its own
+/// box (empty ones too), and all destroy it together; an error on one rank is thrown by all. A source opened
+/// without one belongs to this rank alone and may be used from any one thread.
 class FieldSource {
  public:
   virtual ~FieldSource() = default;
 
   const FieldSet& fields() const { return fields_; }
 
-  /// Values of `channels` (positions in fields().channels) at one step on `box` of the grid, in host memory, contiguous:
-  /// (box..., channels). Channels that do not vary in time are the same at every step.
-  virtual void read(Index trajectory, Index step, std::span<const int> channels, const Box& box, float* out) = 0;
-  virtual void read(Index trajectory, Index step, std::span<const int> channels, const Box& box, double* out) = 0;
+  /// Values of `channels` (positions in fields().channels) at one step on `box` of the grid, in host memory,
+  /// contiguous: (box..., channels). Channels that do not vary in time are the same at every step.
+  virtual void read(Index trajectory, Index step, std::span<const int> channels, const Box& box,
+                    float* out) = 0;
+  virtual void read(Index trajectory, Index step, std::span<const int> channels, const Box& box,
+                    double* out) = 0;
 
  protected:
   /// Throws (internal) where an argument of read() is out of range.

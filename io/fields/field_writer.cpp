@@ -38,7 +38,8 @@ struct StoredField {
 }  // namespace
 
 struct FieldWriter::Impl {
-  Impl(CommPtr c, std::string p, FieldFileSpec s) : comm(std::move(c)), path(std::move(p)), spec(std::move(s)) {}
+  Impl(CommPtr c, std::string p, FieldFileSpec s)
+      : comm(std::move(c)), path(std::move(p)), spec(std::move(s)) {}
   ~Impl() { discard(); }
 
   CommPtr comm;
@@ -57,7 +58,8 @@ struct FieldWriter::Impl {
   void create() {
     require(spec.trajectories > 0 && !spec.axes.empty() && spec.axes.size() <= 3, "FieldWriter",
             "{} trajectories on a grid of {} axes", spec.trajectories, spec.axes.size());
-    for (const GridAxis& axis : spec.axes) require(!axis.coordinates.empty(), "FieldWriter", "empty axis {}", axis.name);
+    for (const GridAxis& axis : spec.axes)
+      require(!axis.coordinates.empty(), "FieldWriter", "empty axis {}", axis.name);
     set.axes = spec.axes;
     times.resize(static_cast<std::size_t>(spec.trajectories));
     allocated_steps = std::max<Index>(spec.expected_steps, 1);
@@ -127,8 +129,8 @@ struct FieldWriter::Impl {
   template <typename T>
   void write(Index trajectory, Index step, const Box& box, const T* data, bool moving) {
     const Shape grid = set.grid();
-    require(box.size() == grid.size() && (box.is_empty() || intersect(box, Box::whole(grid)) == box), "FieldWriter",
-            "box {} of a grid {}", to_string(box), to_string(grid));
+    require(box.size() == grid.size() && (box.is_empty() || intersect(box, Box::whole(grid)) == box),
+            "FieldWriter", "box {} of a grid {}", to_string(box), to_string(grid));
     for (StoredField& field : stored) {
       if (field.time_varying != moving) continue;
       if (spec.type == DType::f64) {
@@ -139,7 +141,8 @@ struct FieldWriter::Impl {
     }
   }
 
-  // Gathers the field's channels into a buffer of the file's type: HDF5 keeps transfers collective only without conversion.
+  // Gathers the field's channels into a buffer of the file's type: HDF5 keeps transfers collective only
+  // without conversion.
   template <typename F, typename T>
   void write_field(StoredField& field, Index trajectory, Index step, const Box& box, const T* data) {
     const Index components = count(field.components);
@@ -168,8 +171,8 @@ struct FieldWriter::Impl {
 
   std::vector<double>& checked(Index trajectory) {
     require(open, "FieldWriter", "the file is closed");
-    require(0 <= trajectory && trajectory < spec.trajectories, "FieldWriter", "trajectory {} of {}", trajectory,
-            spec.trajectories);
+    require(0 <= trajectory && trajectory < spec.trajectories, "FieldWriter", "trajectory {} of {}",
+            trajectory, spec.trajectories);
     return times[static_cast<std::size_t>(trajectory)];
   }
 
@@ -194,7 +197,8 @@ struct FieldWriter::Impl {
   std::string make_xdmf() {
     if (!spec.xdmf || comm->rank() != 0) return "";
     for (const auto& t : times) {
-      set.trajectories.push_back({static_cast<Index>(t.size()), std::make_shared<const std::vector<double>>(t), {}, path});
+      set.trajectories.push_back(
+          {static_cast<Index>(t.size()), std::make_shared<const std::vector<double>>(t), {}, path});
     }
     std::vector<std::string> axes;
     for (const GridAxis& axis : spec.axes) axes.push_back(axis.name);
@@ -202,8 +206,9 @@ struct FieldWriter::Impl {
     for (const StoredField& field : stored) {
       const std::string& location = field.dataset.path();
       const std::string name = location.substr(location.rfind('/') + 1);
-      datasets.push_back({location, field.dataset.shape(), field.time_varying,
-                          component_names(name, field.components.size(), static_cast<int>(axes.size()), axes)});
+      datasets.push_back(
+          {location, field.dataset.shape(), field.time_varying,
+           component_names(name, field.components.size(), static_cast<int>(axes.size()), axes)});
     }
     return xdmf_text(fs::path(path).filename().string(), set, datasets, spec.type);
   }
@@ -248,7 +253,9 @@ Index FieldWriter::steps(Index trajectory) const {
   return static_cast<Index>(impl_->checked(trajectory).size());
 }
 
-void FieldWriter::close() { impl_->close(); }
+void FieldWriter::close() {
+  impl_->close();
+}
 
 Provenance read_provenance(const std::string& path) {
   const hdf5::File file = hdf5::File::open(path);

@@ -29,27 +29,32 @@ struct FieldFileSpec {
   std::string dataset_name;
   std::string grid_type = "cartesian";  ///< or "spherical"
   std::string time_unit;
-  std::vector<GridAxis> axes;           ///< in the order of the data; the two edges of an axis make its boundary conditions
+  std::vector<GridAxis>
+      axes;  ///< in the order of the data; the two edges of an axis make its boundary conditions
   std::vector<OutputField> fields;
   std::vector<OutputScalar> scalars;
   Index trajectories = 1;
-  Index expected_steps = 0;             ///< a hint that spares growing the file; 0 unknown
-  DType type = DType::f32;              ///< f32 or f64, in the file
-  int deflate = 0;                      ///< 0 ... 9
-  bool xdmf = true;                     ///< write `<path without suffix>.xdmf` too (2-D and 3-D grids)
+  Index expected_steps = 0;  ///< a hint that spares growing the file; 0 unknown
+  DType type = DType::f32;   ///< f32 or f64, in the file
+  int deflate = 0;           ///< 0 ... 9
+  bool xdmf = true;          ///< write `<path without suffix>.xdmf` too (2-D and 3-D grids)
   Provenance provenance;
 };
 
-/// Writes one HDF5 file in The Well's layout. Everything is collective over `comm`; each rank brings its own box of the grid.
+/// Writes one HDF5 file in The Well's layout. Everything is collective over `comm`; each rank brings its own
+/// box of the grid.
 ///
-/// One file belongs to one communicator: where ddp groups produce trajectories side by side, each group writes a file of its
-/// own, which is what The Well's folders hold anyway (readers take all files of a folder in name order).
+/// One file belongs to one communicator: where ddp groups produce trajectories side by side, each group
+/// writes a file of its own, which is what The Well's folders hold anyway (readers take all files of a folder
+/// in name order).
 ///
-/// Channels of a buffer, innermost: first the scalar fields in the order of the FieldFileSpec, then the vector fields' components,
-/// then the tensor fields'. append() takes the fields that vary in time, write_static() the others.
+/// Channels of a buffer, innermost: first the scalar fields in the order of the FieldFileSpec, then the
+/// vector fields' components, then the tensor fields'. append() takes the fields that vary in time,
+/// write_static() the others.
 ///
-/// The file grows under `<path>.partial` and gets its name in close(). Trajectories may have different lengths: steps that were
-/// not written read as NaN, in the fields and in `time`. Without close() nothing is left behind.
+/// The file grows under `<path>.partial` and gets its name in close(). Trajectories may have different
+/// lengths: steps that were not written read as NaN, in the fields and in `time`. Without close() nothing is
+/// left behind.
 class FieldWriter {
  public:
   FieldWriter(CommPtr comm, std::string path, FieldFileSpec spec);

@@ -8,7 +8,8 @@
 
 namespace tessera {
 
-/// The few files read last stay open; in a collective source all ranks open and close the same ones in the same order.
+/// The few files read last stay open; in a collective source all ranks open and close the same ones in the
+/// same order.
 class FileCache {
  public:
   explicit FileCache(CommPtr comm) : comm_(std::move(comm)) {}

@@ -26,8 +26,8 @@ void repair(const hdf5::Dataset& dataset, const SlabRead& slab, S* values, Index
   using Action = BadValuePolicy::Action;
   for (Index i = 0; i < n; ++i) {
     S& v = values[i];
-    const bool missing = std::find(slab.packing.missing.begin(), slab.packing.missing.end(), static_cast<double>(v)) !=
-                         slab.packing.missing.end();
+    const bool missing = std::find(slab.packing.missing.begin(), slab.packing.missing.end(),
+                                   static_cast<double>(v)) != slab.packing.missing.end();
     if (!missing && std::isfinite(v)) {
       v = static_cast<S>(v * slab.packing.scale + slab.packing.offset);
       continue;

@@ -9,7 +9,9 @@ namespace {
 using hdf5::Element;
 using hdf5::Group;
 
-Element element_of(const FieldFileSpec& spec) { return spec.type == DType::f64 ? Element::f64 : Element::f32; }
+Element element_of(const FieldFileSpec& spec) {
+  return spec.type == DType::f64 ? Element::f64 : Element::f32;
+}
 
 std::vector<std::string> axis_names(const FieldFileSpec& spec) {
   std::vector<std::string> names;
@@ -57,8 +59,8 @@ void write_scalars(Group& root, const FieldFileSpec& spec) {
   for (const OutputScalar& scalar : spec.scalars) {
     names.push_back(scalar.name);
     const auto n = static_cast<Index>(scalar.values.size());
-    require(n == 1 || n == spec.trajectories, "FieldWriter", "{} values of scalar '{}' for {} trajectories", n, scalar.name,
-            spec.trajectories);
+    require(n == 1 || n == spec.trajectories, "FieldWriter", "{} values of scalar '{}' for {} trajectories",
+            n, scalar.name, spec.trajectories);
     const bool varies = n > 1;
     hdf5::Dataset dataset =
         group.create_numbers(scalar.name, varies ? Shape{n} : Shape{}, scalar.values, Element::f64);
@@ -87,7 +89,9 @@ void write_field_groups(Group& root, const FieldFileSpec& spec) {
 
 }  // namespace
 
-std::string well_group(int order) { return "t" + std::to_string(order) + "_fields"; }
+std::string well_group(int order) {
+  return "t" + std::to_string(order) + "_fields";
+}
 
 void write_well_header(Group& root, const FieldFileSpec& spec) {
   root.set_text("dataset_name", spec.dataset_name);

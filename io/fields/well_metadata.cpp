@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "io/fields/well_layout.hpp"
-#include "io/nearest.hpp"
 
 namespace tessera {
 namespace {
@@ -18,8 +17,8 @@ struct Wanted {
   bool varies;
 };
 
-// Assigns dataset dimensions to the wanted ones, in order: varying ones are there, others are dropped or of size 1. Empty if
-// that is impossible.
+// Assigns dataset dimensions to the wanted ones, in order: varying ones are there, others are dropped or of
+// size 1. Empty if that is impossible.
 std::vector<int> match(const std::vector<Wanted>& wanted, const Shape& shape, std::size_t i = 0, int d = 0) {
   if (i == wanted.size()) return d == shape.size() ? std::vector<int>(wanted.size(), -1) : std::vector<int>{};
   const Wanted& w = wanted[i];
@@ -55,17 +54,19 @@ void read_axes(const Group& root, WellFile& out) {
   const Group group = root.group("dimensions");
   const auto names = group.texts("spatial_dims");
   if (!names || names->empty()) fail(ExitCode::input_file, group.where(), "no attribute 'spatial_dims'");
-  if (names->size() > 3) fail(ExitCode::input_file, group.where(), "grid axes: found {}, expected 1 to 3", names->size());
+  if (names->size() > 3)
+    fail(ExitCode::input_file, group.where(), "grid axes: found {}, expected 1 to 3", names->size());
   for (const std::string& name : *names) {
     const Dataset dataset = group.dataset(name);
-    GridAxis axis{.name = name, .unit = dataset.text("units").value_or(""), .coordinates = first_row(dataset)};
+    GridAxis axis{
+        .name = name, .unit = dataset.text("units").value_or(""), .coordinates = first_row(dataset)};
     if (axis.coordinates.empty()) fail(ExitCode::input_file, dataset.where(), "the axis is empty");
     out.axes.push_back(std::move(axis));
   }
 }
 
-// The loader's rule: an end of an axis is of a kind where the first or last slice of the mask along the axis says so, for a
-// wall everywhere, for the others anywhere. Ends start as open.
+// The loader's rule: an end of an axis is of a kind where the first or last slice of the mask along the axis
+// says so, for a wall everywhere, for the others anywhere. Ends start as open.
 void read_boundary(const Group& group, WellFile& out) {
   const auto type = group.text("bc_type");
   const auto dims = group.texts("associated_dims");
@@ -75,7 +76,8 @@ void read_boundary(const Group& group, WellFile& out) {
   if (mask.shape().size() != static_cast<int>(dims->size())) return;  // one that varies by sample or in time
   const auto values = mask.read_all<std::uint8_t>();
   for (std::size_t d = 0; d < dims->size(); ++d) {
-    const auto axis = std::find_if(out.axes.begin(), out.axes.end(), [&](const GridAxis& a) { return a.name == (*dims)[d]; });
+    const auto axis = std::find_if(out.axes.begin(), out.axes.end(),
+                                   [&](const GridAxis& a) { return a.name == (*dims)[d]; });
     if (axis == out.axes.end()) continue;
     const Index n = mask.shape()[static_cast<int>(d)];
     Index stride = 1;
@@ -113,10 +115,12 @@ void read_trajectories(const Group& root, const std::string& path, WellFile& out
   const std::vector<double> all = dataset.read_all<double>();
   const auto steps = static_cast<std::size_t>(dataset.shape().back());
   for (Index b = 0; b < *n; ++b) {
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(each ? static_cast<std::size_t>(b) * steps : 0);
+    const auto first =
+        all.begin() + static_cast<std::ptrdiff_t>(each ? static_cast<std::size_t>(b) * steps : 0);
     std::vector<double> times(first, first + static_cast<std::ptrdiff_t>(steps));
     while (!times.empty() && std::isnan(times.back())) times.pop_back();
-    Trajectory trajectory{.steps = static_cast<Index>(times.size()), .times = {}, .parameters = {}, .file = path};
+    Trajectory trajectory{
+        .steps = static_cast<Index>(times.size()), .times = {}, .parameters = {}, .file = path};
     if (!each && b > 0) {
       trajectory.times = out.trajectories.front().times;
     } else {
@@ -143,10 +147,12 @@ void read_parameters(const Group& root, WellFile& out) {
   }
 }
 
-WellField read_field(const Group& group, const std::string& name, int order, Index steps, const WellFile& file) {
+WellField read_field(const Group& group, const std::string& name, int order, Index steps,
+                     const WellFile& file) {
   const Dataset dataset = group.dataset(name);
-  std::vector<Wanted> wanted{{static_cast<Index>(file.trajectories.size()), dataset.flag("sample_varying").value_or(true)},
-                             {steps, dataset.flag("time_varying").value_or(true)}};
+  std::vector<Wanted> wanted{
+      {static_cast<Index>(file.trajectories.size()), dataset.flag("sample_varying").value_or(true)},
+      {steps, dataset.flag("time_varying").value_or(true)}};
   const auto dims = dataset.numbers("dim_varying");
   for (std::size_t d = 0; d < file.axes.size(); ++d) {
     const bool varies = !dims || d >= dims->size() || (*dims)[d] != 0;
@@ -161,21 +167,27 @@ WellField read_field(const Group& group, const std::string& name, int order, Ind
   std::vector<int> found = match(with_components(order), dataset.shape());
   if (found.empty() && order == 2) found = match(with_components(trailing = 1), dataset.shape());
   if (found.empty()) {
-    fail(ExitCode::input_file, dataset.where(), "shape: found {}, expected {} (samples, steps, grid, components)",
-         to_string(dataset.shape()), expected_text(with_components(order)));
+    fail(ExitCode::input_file, dataset.where(),
+         "shape: found {}, expected {} (samples, steps, grid, components)", to_string(dataset.shape()),
+         expected_text(with_components(order)));
   }
-  WellField field{.path = dataset.path(), .name = name, .unit = dataset.text("units").value_or(""), .order = order,
-                  .sample = found[0], .time = found[1], .grid = {found.begin() + 2, found.end() - trailing},
-                  .component = trailing ? found.back() - trailing + 1 : -1, .shape = dataset.shape()};
+  StoredVariable stored{.path = dataset.path(),
+                        .shape = dataset.shape(),
+                        .sample = found[0],
+                        .time = found[1],
+                        .grid = {found.begin() + 2, found.end() - trailing},
+                        .component = trailing ? found.back() - trailing + 1 : -1,
+                        .component_dims = trailing,
+                        .index = Shape::filled(dataset.shape().size(), 0),
+                        .packing = {}};
   Index components = 1;
-  for (int i = 0; i < trailing; ++i) components *= dataset.shape()[field.component + i];
-  const auto extent = order == 2 ? static_cast<Index>(std::lround(std::sqrt(static_cast<double>(components)))) : components;
+  for (int i = 0; i < trailing; ++i) components *= dataset.shape()[stored.component + i];
+  const auto extent =
+      order == 2 ? static_cast<Index>(std::lround(std::sqrt(static_cast<double>(components)))) : components;
   if (components < 1 || components > 81 || (order == 2 && extent * extent != components)) {
     fail(ExitCode::input_file, dataset.where(), "components: found {}, expected one per axis", components);
   }
-  field.components = static_cast<int>(components);
-  field.extent = static_cast<int>(extent);
-  return field;
+  return {name, dataset.text("units").value_or(""), order, static_cast<int>(extent), std::move(stored)};
 }
 
 void read_fields(const Group& root, WellFile& out) {
@@ -189,7 +201,8 @@ void read_fields(const Group& root, WellFile& out) {
     }
   }
   if (out.fields.empty()) {
-    fail(ExitCode::input_file, root.where(), "no fields: expected datasets in t0_fields, t1_fields or t2_fields");
+    fail(ExitCode::input_file, root.where(),
+         "no fields: expected datasets in t0_fields, t1_fields or t2_fields");
   }
 }
 

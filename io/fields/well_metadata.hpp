@@ -1,29 +1,20 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "io/fields/field_set.hpp"
-#include "io/hdf5/file.hpp"
+#include "io/fields/slab_source.hpp"
 
 namespace tessera {
 
-/// Where the dimensions of a field lie in its dataset; -1 for one that the dataset does not have or keeps at size 1.
+/// One field of a file.
 struct WellField {
-  std::string path;
   std::string name;
   std::string unit;
-  int order = 0;
-  int sample = -1;
-  int time = -1;
-  std::vector<int> grid;   ///< dataset dimension of each grid axis
-  int component = -1;      ///< first of the trailing component dimensions
-  Shape shape;             ///< of the dataset
-  int components = 1;
-  int extent = 1;          ///< components along one index: D
-
-  bool operator==(const WellField&) const = default;
+  int order = 0;   ///< 0 scalar, 1 vector, 2 tensor
+  int extent = 1;  ///< components along one index: D
+  StoredVariable stored;
 };
 
 /// What one file of The Well holds.

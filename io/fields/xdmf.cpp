@@ -17,11 +17,20 @@ std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -40,14 +49,16 @@ struct Writer {
   }
 
   std::string source(const std::string& path, const Shape& shape) {
-    return fmt::format(R"(<DataItem Dimensions="{}" NumberType="Float" Precision="{}" Format="HDF">{}:{}</DataItem>)",
-                       joined(shape), precision, escaped(file), escaped(path));
+    return fmt::format(
+        R"(<DataItem Dimensions="{}" NumberType="Float" Precision="{}" Format="HDF">{}:{}</DataItem>)",
+        joined(shape), precision, escaped(file), escaped(path));
   }
 
   void geometry() {
     const Shape grid = fields.grid();
     const bool flat = grid.size() == 2;
-    line(R"(        <Topology TopologyType="{}" Dimensions="{}"/>)", flat ? "2DRectMesh" : "3DRectMesh", joined(grid));
+    line(R"(        <Topology TopologyType="{}" Dimensions="{}"/>)", flat ? "2DRectMesh" : "3DRectMesh",
+         joined(grid));
     line(R"(        <Geometry GeometryType="{}">)", flat ? "VXVY" : "VXVYVZ");
     for (int d = grid.size() - 1; d >= 0; --d) {
       line("          {}", source("/dimensions/" + fields.axes[static_cast<std::size_t>(d)].name, {grid[d]}));
@@ -69,7 +80,8 @@ struct Writer {
       start[d] = rest % dataset.shape[d];
       rest /= dataset.shape[d];
     }
-    line(R"(        <Attribute Name="{}" AttributeType="Scalar" Center="Node">)", escaped(dataset.names[component]));
+    line(R"(        <Attribute Name="{}" AttributeType="Scalar" Center="Node">)",
+         escaped(dataset.names[component]));
     line(R"(          <DataItem ItemType="HyperSlab" Dimensions="{}" Type="HyperSlab">)", joined(grid));
     line(R"(            <DataItem Dimensions="3 {}" Format="XML">{}  {}  {}</DataItem>)", dims, joined(start),
          joined(Shape::filled(dims, 1)), joined(extent));
@@ -81,8 +93,8 @@ struct Writer {
 
 }  // namespace
 
-std::string xdmf_text(const std::string& hdf5_name, const FieldSet& fields, const std::vector<XdmfDataset>& datasets,
-                      DType type) {
+std::string xdmf_text(const std::string& hdf5_name, const FieldSet& fields,
+                      const std::vector<XdmfDataset>& datasets, DType type) {
   if (fields.axes.size() < 2 || fields.axes.size() > 3) return "";
   Writer w{hdf5_name, fields, static_cast<int>(size_of(type)), {}};
   w.line(R"(<?xml version="1.0"?>)");
@@ -96,7 +108,8 @@ std::string xdmf_text(const std::string& hdf5_name, const FieldSet& fields, cons
       w.line(R"(        <Time Value="{:.17g}"/>)", (*trajectory.times)[static_cast<std::size_t>(t)]);
       w.geometry();
       for (const XdmfDataset& dataset : datasets) {
-        for (std::size_t c = 0; c < dataset.names.size(); ++c) w.attribute(dataset, c, static_cast<Index>(b), t);
+        for (std::size_t c = 0; c < dataset.names.size(); ++c)
+          w.attribute(dataset, c, static_cast<Index>(b), t);
       }
       w.line("      </Grid>");
     }

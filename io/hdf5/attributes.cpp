@@ -55,7 +55,10 @@ H5T_class_t class_of(Id attribute) {
 }  // namespace
 
 Object::Object(std::shared_ptr<const FileState> file, Handle id, std::string path)
-    : file_(std::move(file)), id_(std::move(id)), path_(std::move(path)), where_(file_->path + ": " + path_) {}
+    : file_(std::move(file)),
+      id_(std::move(id)),
+      path_(std::move(path)),
+      where_(file_->path + ": " + path_) {}
 
 bool Object::has_attribute(const std::string& name) const {
   const Lock lock;
@@ -96,7 +99,8 @@ std::optional<std::vector<std::string>> Object::texts(const std::string& name) c
   if (!attribute) return std::nullopt;
   const std::string where = where_ + "@" + name;
   if (elements_of(attribute.get(), where) == 0) return std::vector<std::string>{};
-  if (class_of(attribute.get()) != H5T_STRING) fail(ExitCode::input_file, where, "type: found no string, expected text");
+  if (class_of(attribute.get()) != H5T_STRING)
+    fail(ExitCode::input_file, where, "type: found no string, expected text");
   return read_strings(attribute.get(), where);
 }
 
@@ -104,7 +108,8 @@ std::optional<std::string> Object::text(const std::string& name) const {
   auto values = texts(name);
   if (!values) return std::nullopt;
   if (values->size() != 1) {
-    fail(ExitCode::input_file, where_ + "@" + name, "number of strings: found {}, expected 1", values->size());
+    fail(ExitCode::input_file, where_ + "@" + name, "number of strings: found {}, expected 1",
+         values->size());
   }
   return std::move(values->front());
 }
@@ -118,7 +123,8 @@ std::optional<std::vector<double>> Object::numbers(const std::string& name) cons
   if (values.empty()) return values;
   if (class_of(attribute.get()) == H5T_ENUM) {  // there is no conversion from an enum to a float
     std::vector<Index> flags(values.size());
-    if (H5Aread(attribute.get(), H5T_NATIVE_INT64, flags.data()) < 0) fail_hdf5(where, "cannot read attribute");
+    if (H5Aread(attribute.get(), H5T_NATIVE_INT64, flags.data()) < 0)
+      fail_hdf5(where, "cannot read attribute");
     return std::vector<double>(flags.begin(), flags.end());
   }
   if (H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, values.data()) < 0) {
@@ -161,7 +167,8 @@ void Object::write_attribute(const std::string& name, Id type, const Index* exte
   } else {
     space = Handle(H5Screate(H5S_SCALAR), H5Sclose);
   }
-  const Handle attribute(H5Acreate2(id(), name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
+  const Handle attribute(H5Acreate2(id(), name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+                         H5Aclose);
   if (!attribute) fail_hdf5(where, "cannot create attribute");
   if (data && H5Awrite(attribute.get(), type, data) < 0) fail_hdf5(where, "cannot write attribute");
 }

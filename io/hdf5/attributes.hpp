@@ -13,8 +13,9 @@ namespace tessera::hdf5 {
 
 struct FileState;
 
-/// A group or dataset: what has attributes. Reading returns nothing where the attribute is absent and throws Error(input_file)
-/// where it has another type. Writing uses the types that h5py writes, and is collective in a parallel file.
+/// A group or dataset: what has attributes. Reading returns nothing where the attribute is absent and throws
+/// Error(input_file) where it has another type. Writing uses the types that h5py writes, and is collective in
+/// a parallel file.
 class Object {
  public:
   Object(std::shared_ptr<const FileState> file, Handle id, std::string path);
@@ -39,7 +40,8 @@ class Object {
   std::optional<std::vector<double>> numbers(const std::string& name) const;
 
   void set_text(const std::string& name, const std::string& value);
-  /// One-dimensional, variable-length UTF-8; an empty list is a float64 attribute of shape (0), as h5py writes it.
+  /// One-dimensional, variable-length UTF-8; an empty list is a float64 attribute of shape (0), as h5py
+  /// writes it.
   void set_texts(const std::string& name, std::span<const std::string> values);
   void set_integer(const std::string& name, Index value);
   void set_number(const std::string& name, double value);

@@ -27,8 +27,8 @@ std::string filters_of(Id dataset) {
     unsigned flags = 0;
     std::size_t values = 0;
     char name[64] = "";
-    const auto filter = H5Pget_filter2(plist.get(), static_cast<unsigned>(i), &flags, &values, nullptr, sizeof name, name,
-                                       nullptr);
+    const auto filter = H5Pget_filter2(plist.get(), static_cast<unsigned>(i), &flags, &values, nullptr,
+                                       sizeof name, name, nullptr);
     if (filter >= 0 && H5Zfilter_avail(filter) <= 0) {
       missing += fmt::format("{}{} '{}'", missing.empty() ? "" : ", ", static_cast<int>(filter), name);
     }
@@ -44,7 +44,8 @@ Dataset::Dataset(std::shared_ptr<const FileState> file, Handle id, std::string p
   const Handle space(H5Dget_space(this->id()), H5Sclose);
   const int dims = H5Sget_simple_extent_ndims(space.get());
   if (dims < 0) fail_hdf5(where(), "cannot read the shape");
-  if (dims > kMaxDims) fail(ExitCode::input_file, where(), "dimensions: found {}, expected at most {}", dims, kMaxDims);
+  if (dims > kMaxDims)
+    fail(ExitCode::input_file, where(), "dimensions: found {}, expected at most {}", dims, kMaxDims);
   Extents extents{};
   H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr);
   for (int d = 0; d < dims; ++d) shape_.push_back(static_cast<Index>(extents[static_cast<std::size_t>(d)]));
@@ -54,20 +55,24 @@ Dataset::Dataset(std::shared_ptr<const FileState> file, Handle id, std::string p
 
 void Dataset::expect_dims(int dims) const {
   if (shape_.size() == dims) return;
-  fail(ExitCode::input_file, where(), "dimensions: found {} {}, expected {}", shape_.size(), to_string(shape_), dims);
+  fail(ExitCode::input_file, where(), "dimensions: found {} {}, expected {}", shape_.size(),
+       to_string(shape_), dims);
 }
 
 void Dataset::expect_shape(const Shape& expected) const {
   bool equal = expected.size() == shape_.size();
   for (int d = 0; equal && d < expected.size(); ++d) equal = expected[d] < 0 || expected[d] == shape_[d];
-  if (!equal) fail(ExitCode::input_file, where(), "shape: found {}, expected {}", to_string(shape_), to_string(expected));
+  if (!equal)
+    fail(ExitCode::input_file, where(), "shape: found {}, expected {}", to_string(shape_),
+         to_string(expected));
 }
 
 void Dataset::transfer(bool writing, const Box& box, Id memory, void* data, Transfer mode) const {
   const Lock lock;
   const Box inside = box.size() == shape_.size() ? intersect(box, Box::whole(shape_)) : Box{};
   if (box.size() != shape_.size() || (!box.is_empty() && !(inside == box))) {
-    fail(ExitCode::input_file, where(), "shape: found {}, which does not hold {}", to_string(shape_), to_string(box));
+    fail(ExitCode::input_file, where(), "shape: found {}, which does not hold {}", to_string(shape_),
+         to_string(box));
   }
   Extents start{}, extent{};
   for (int d = 0; d < box.size(); ++d) {
@@ -85,14 +90,16 @@ void Dataset::transfer(bool writing, const Box& box, Id memory, void* data, Tran
   }
   const Handle plist(H5Pcreate(H5P_DATASET_XFER), H5Pclose);
   if (file()->parallel) {
-    H5Pset_dxpl_mpio(plist.get(), mode == Transfer::collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT);
+    H5Pset_dxpl_mpio(plist.get(),
+                     mode == Transfer::collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT);
   } else if (box.is_empty()) {
     return;
   }
   std::uint64_t nothing = 0;  // HDF5 wants an address even where it moves nothing
   if (!data) data = &nothing;
-  const herr_t status = writing ? H5Dwrite(id(), memory, memory_space.get(), file_space.get(), plist.get(), data)
-                                : H5Dread(id(), memory, memory_space.get(), file_space.get(), plist.get(), data);
+  const herr_t status = writing
+                            ? H5Dwrite(id(), memory, memory_space.get(), file_space.get(), plist.get(), data)
+                            : H5Dread(id(), memory, memory_space.get(), file_space.get(), plist.get(), data);
   if (status >= 0) return;
   const std::string text = take_error_text();
   if (const std::string filters = filters_of(id()); !filters.empty()) {
@@ -128,7 +135,8 @@ std::vector<T> Dataset::read_all(Index most) const {
 void Dataset::resize(const Shape& shape) {
   const Lock lock;
   Extents extents{};
-  for (int d = 0; d < shape.size(); ++d) extents[static_cast<std::size_t>(d)] = static_cast<hsize_t>(shape[d]);
+  for (int d = 0; d < shape.size(); ++d)
+    extents[static_cast<std::size_t>(d)] = static_cast<hsize_t>(shape[d]);
   if (H5Dset_extent(id(), extents.data()) < 0) fail_hdf5(where(), "cannot resize to " + to_string(shape));
   shape_ = shape;
 }
@@ -139,7 +147,8 @@ std::string Dataset::scale_path(int d) const {
   const Handle attribute(H5Aopen(id(), "DIMENSION_LIST", H5P_DEFAULT), H5Aclose);
   const Handle type(H5Aget_type(attribute.get()), H5Tclose);
   const Handle space(H5Aget_space(attribute.get()), H5Sclose);
-  if (H5Tget_class(type.get()) != H5T_VLEN || H5Sget_simple_extent_npoints(space.get()) != shape_.size()) return "";
+  if (H5Tget_class(type.get()) != H5T_VLEN || H5Sget_simple_extent_npoints(space.get()) != shape_.size())
+    return "";
   std::vector<hvl_t> lists(static_cast<std::size_t>(shape_.size()));
   if (H5Aread(attribute.get(), type.get(), lists.data()) < 0) {
     take_error_text();
@@ -156,9 +165,9 @@ std::string Dataset::scale_path(int d) const {
   return path;
 }
 
-#define TESSERA_INSTANTIATE(T)                                            \
-  template void Dataset::read(const Box&, T*, Transfer) const;            \
-  template void Dataset::write(const Box&, const T*, Transfer);           \
+#define TESSERA_INSTANTIATE(T)                                  \
+  template void Dataset::read(const Box&, T*, Transfer) const;  \
+  template void Dataset::write(const Box&, const T*, Transfer); \
   template std::vector<T> Dataset::read_all(Index) const;
 TESSERA_INSTANTIATE(float)
 TESSERA_INSTANTIATE(double)

@@ -19,13 +19,14 @@ enum class Transfer {
 struct DatasetSpec {
   Element element = Element::f32;
   Shape shape;
-  Shape chunk;                     ///< empty: contiguous
-  int deflate = 0;                 ///< 0 none ... 9; needs chunks
-  bool growable = false;           ///< every extent unlimited; needs chunks
-  bool fill_nan = false;           ///< what was never written reads as NaN (floating types)
+  Shape chunk;            ///< empty: contiguous
+  int deflate = 0;        ///< 0 none ... 9; needs chunks
+  bool growable = false;  ///< every extent unlimited; needs chunks
+  bool fill_nan = false;  ///< what was never written reads as NaN (floating types)
 };
 
-/// An open dataset. Transfers convert between the file's type and T = float, double, std::int64_t, std::uint8_t (booleans).
+/// An open dataset. Transfers convert between the file's type and T = float, double, std::int64_t,
+/// std::uint8_t (booleans).
 class Dataset : public Object {
  public:
   Dataset(std::shared_ptr<const FileState> file, Handle id, std::string path);
@@ -44,7 +45,8 @@ class Dataset : public Object {
   /// Writes `box` from `from`, laid out alike.
   template <typename T>
   void write(const Box& box, const T* from, Transfer transfer = Transfer::collective);
-  /// The whole of a small dataset (coordinates, scalars), on this rank alone; throws where it has more than `most` elements.
+  /// The whole of a small dataset (coordinates, scalars), on this rank alone; throws where it has more than
+  /// `most` elements.
   template <typename T>
   std::vector<T> read_all(Index most = Index{1} << 24) const;
   /// Changes the extents of a growable dataset; collective in a parallel file.

@@ -23,7 +23,8 @@ Handle access_list(Communicator* comm, bool reading) {
 #endif
   if (comm) {
     const MPI_Comm mpi = *static_cast<MPI_Comm*>(comm->native_handle());
-    if (H5Pset_fapl_mpio(list.get(), mpi, MPI_INFO_NULL) < 0) fail_hdf5("hdf5", "cannot open files in parallel");
+    if (H5Pset_fapl_mpio(list.get(), mpi, MPI_INFO_NULL) < 0)
+      fail_hdf5("hdf5", "cannot open files in parallel");
     H5Pset_all_coll_metadata_ops(list.get(), false);
     H5Pset_coll_metadata_write(list.get(), true);
   }
@@ -46,7 +47,8 @@ void check_readable(const std::string& path) {
   if (H5Fis_hdf5(path.c_str()) <= 0) {
     take_error_text();
     if (std::strncmp(magic, "CDF", 3) == 0) {
-      fail(ExitCode::input_file, path, "found a classic NetCDF file, expected HDF5; convert it: nccopy -k nc4 in out");
+      fail(ExitCode::input_file, path,
+           "found a classic NetCDF file, expected HDF5; convert it: nccopy -k nc4 in out");
     }
     fail(ExitCode::input_file, path, "not an HDF5 file");
   }
@@ -82,7 +84,8 @@ File File::create(const std::string& path, Communicator* comm) {
   auto check_folder = [&] {
     const auto folder = std::filesystem::absolute(path).parent_path();
     std::error_code ec;
-    if (!std::filesystem::is_directory(folder, ec)) fail(ExitCode::input_file, path, "no folder '{}'", folder.string());
+    if (!std::filesystem::is_directory(folder, ec))
+      fail(ExitCode::input_file, path, "no folder '{}'", folder.string());
     std::ofstream probe(path, std::ios::binary);
     if (!probe) fail(ExitCode::input_file, path, "cannot create: {}", std::strerror(errno));
   };
@@ -108,8 +111,12 @@ Group File::root() const {
   return Group(state_, std::move(id), "/");
 }
 
-const std::string& File::path() const { return state_->path; }
-bool File::parallel() const { return state_->parallel; }
+const std::string& File::path() const {
+  return state_->path;
+}
+bool File::parallel() const {
+  return state_->parallel;
+}
 
 void File::close() {
   if (!state_) return;

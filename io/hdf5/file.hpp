@@ -35,10 +35,11 @@ class Group : public Object {
   std::string absolute(const std::string& name) const;
 };
 
-/// An HDF5 file, open for reading (`open`) or just created (`create`). With a communicator of more than one rank it is opened
-/// in parallel: opening, creating objects, writing attributes and closing are then collective, and the file must be closed while
-/// MPI is alive. Whether the file can be read at all is found out on rank 0 first, so that all ranks throw the same error:
-/// missing, not HDF5 (a classic NetCDF file is recognised), truncated.
+/// An HDF5 file, open for reading (`open`) or just created (`create`). With a communicator of more than one
+/// rank it is opened in parallel: opening, creating objects, writing attributes and closing are then
+/// collective, and the file must be closed while MPI is alive. Whether the file can be read at all is found
+/// out on rank 0 first, so that all ranks throw the same error: missing, not HDF5 (a classic NetCDF file is
+/// recognised), truncated.
 class File {
  public:
   /// `comm` null: this process alone.

@@ -6,8 +6,8 @@
 
 namespace tessera::hdf5 {
 
-/// What an open file's objects share. Closing a parallel file is collective, so a file that dies while an exception unwinds the
-/// stack (perhaps on this rank only) is not closed but left to the end of the program.
+/// What an open file's objects share. Closing a parallel file is collective, so a file that dies while an
+/// exception unwinds the stack (perhaps on this rank only) is not closed but left to the end of the program.
 struct FileState {
   FileState(std::string file_path, bool is_parallel) : path(std::move(file_path)), parallel(is_parallel) {}
   FileState(const FileState&) = delete;

@@ -29,7 +29,8 @@ struct Listing {
 
 herr_t gather(hid_t, const char* name, const H5O_info_t* info, void* client) {
   auto& listing = *static_cast<Listing*>(client);
-  if (info->type == listing.kind && std::string_view(name) != ".") listing.names.push_back("/" + std::string(name));
+  if (info->type == listing.kind && std::string_view(name) != ".")
+    listing.names.push_back("/" + std::string(name));
   return listing.names.size() < kMaxListed ? 0 : 1;
 }
 
@@ -68,7 +69,8 @@ std::string Group::absolute(const std::string& name) const {
 std::vector<std::string> Group::members(bool datasets_only) const {
   const Lock lock;
   std::vector<std::string> names;
-  if (H5Literate(id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, gather_member, &names) < 0) fail_hdf5(where(), "cannot list");
+  if (H5Literate(id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, gather_member, &names) < 0)
+    fail_hdf5(where(), "cannot list");
   if (datasets_only) std::erase_if(names, [this](const std::string& n) { return !has_dataset(n); });
   return names;
 }
@@ -124,7 +126,8 @@ Dataset Group::create_dataset(const std::string& name, const DatasetSpec& spec) 
     if (!spec.chunk.empty()) chunk[i] = static_cast<hsize_t>(std::max<Index>(spec.chunk[d], 1));
   }
   const int dims = spec.shape.size();
-  const Handle space(dims ? H5Screate_simple(dims, extent.data(), most.data()) : H5Screate(H5S_SCALAR), H5Sclose);
+  const Handle space(dims ? H5Screate_simple(dims, extent.data(), most.data()) : H5Screate(H5S_SCALAR),
+                     H5Sclose);
   const Handle plist(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   if (!spec.chunk.empty()) H5Pset_chunk(plist.get(), dims, chunk.data());
   if (spec.deflate > 0) H5Pset_deflate(plist.get(), static_cast<unsigned>(spec.deflate));
@@ -135,7 +138,9 @@ Dataset Group::create_dataset(const std::string& name, const DatasetSpec& spec) 
     H5Pset_fill_time(plist.get(), H5D_FILL_TIME_NEVER);
   }
   const Handle type = make_file_type(spec.element);
-  Handle dataset(H5Dcreate2(id(), name.c_str(), type.get(), space.get(), H5P_DEFAULT, plist.get(), H5P_DEFAULT), H5Dclose);
+  Handle dataset(
+      H5Dcreate2(id(), name.c_str(), type.get(), space.get(), H5P_DEFAULT, plist.get(), H5P_DEFAULT),
+      H5Dclose);
   if (!dataset) fail_hdf5(file()->path + ": " + absolute(name), "cannot create dataset");
   return Dataset(file(), std::move(dataset), absolute(name));
 }
@@ -146,7 +151,8 @@ Dataset Group::create_numbers(const std::string& name, const Shape& shape, std::
           to_string(shape));
   Dataset dataset = create_dataset(name, {.element = element, .shape = shape, .chunk = {}});
   const std::vector<float> single(element == Element::f32 ? values.begin() : values.end(), values.end());
-  // Collective transfers in which all ranks write the same bytes are legal, and need no agreement on who does it.
+  // Collective transfers in which all ranks write the same bytes are legal, and need no agreement on who does
+  // it.
   if (element == Element::f32) {
     dataset.write(Box::whole(shape), single.data());
   } else {

@@ -31,7 +31,9 @@ bool Handle::reset() {
 }
 
 Lock::Lock() : lock_(library_mutex()) {
-  static const bool silenced = [] { return H5open() >= 0 && H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0; }();
+  static const bool silenced = [] {
+    return H5open() >= 0 && H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
+  }();
   (void)silenced;
 }
 

@@ -40,7 +40,8 @@ class Handle {
   Closer closer_ = nullptr;
 };
 
-/// Debian's parallel HDF5 is not thread-safe: every call happens under this lock. It also switches off HDF5's own printing.
+/// Debian's parallel HDF5 is not thread-safe: every call happens under this lock. It also switches off HDF5's
+/// own printing.
 class Lock {
  public:
   Lock();

@@ -24,22 +24,33 @@ Handle make_bool_type() {
 
 Handle make_file_type(Element element) {
   switch (element) {
-    case Element::f32: return Handle(H5Tcopy(H5T_IEEE_F32LE), H5Tclose);
-    case Element::f64: return Handle(H5Tcopy(H5T_IEEE_F64LE), H5Tclose);
-    case Element::integer: return Handle(H5Tcopy(H5T_STD_I64LE), H5Tclose);
-    case Element::boolean: return make_bool_type();
-    case Element::text: return make_string_type();
-    default: fail(ExitCode::internal, "hdf5", "no file type for elements of kind '{}'", name_of(element));
+    case Element::f32:
+      return Handle(H5Tcopy(H5T_IEEE_F32LE), H5Tclose);
+    case Element::f64:
+      return Handle(H5Tcopy(H5T_IEEE_F64LE), H5Tclose);
+    case Element::integer:
+      return Handle(H5Tcopy(H5T_STD_I64LE), H5Tclose);
+    case Element::boolean:
+      return make_bool_type();
+    case Element::text:
+      return make_string_type();
+    default:
+      fail(ExitCode::internal, "hdf5", "no file type for elements of kind '{}'", name_of(element));
   }
 }
 
 Element element_of_type(Id type) {
   switch (H5Tget_class(type)) {
-    case H5T_FLOAT: return H5Tget_size(type) <= 4 ? Element::f32 : Element::f64;
-    case H5T_INTEGER: return Element::integer;
-    case H5T_ENUM: return Element::boolean;
-    case H5T_STRING: return Element::text;
-    default: return Element::other;
+    case H5T_FLOAT:
+      return H5Tget_size(type) <= 4 ? Element::f32 : Element::f64;
+    case H5T_INTEGER:
+      return Element::integer;
+    case H5T_ENUM:
+      return Element::boolean;
+    case H5T_STRING:
+      return Element::text;
+    default:
+      return Element::other;
   }
 }
 
