@@ -7,18 +7,18 @@ namespace tessera {
 
 /// Per grid axis; an empty vector means the default on every axis, one element the same on every axis.
 struct ConvOptions {
-  Shape stride;                  ///< default 1
-  Shape padding_lo, padding_hi;  ///< default 0; may be negative
-  Shape dilation;                ///< default 1
+  Shape stride = {};                       ///< default 1
+  Shape padding_lo = {}, padding_hi = {};  ///< default 0; may be negative
+  Shape dilation = {};                     ///< default 1
   Index groups = 1;
-  InlineVector<Boundary> boundary;  ///< what the padding reads; default zero
+  InlineVector<Boundary> boundary = {};  ///< what the padding reads; default zero
 };
 
 struct ConvTransposeOptions {
-  Shape stride;          ///< default 1
-  Shape padding;         ///< crop on both sides; default 0
-  Shape output_padding;  ///< outputs added at the high end; default 0
-  Shape dilation;        ///< default 1
+  Shape stride = {};          ///< default 1
+  Shape padding = {};         ///< crop on both sides; default 0
+  Shape output_padding = {};  ///< outputs added at the high end; default 0
+  Shape dilation = {};        ///< default 1
   Index groups = 1;
 };
 
