@@ -73,6 +73,13 @@ void draw_y_ticks(Canvas& canvas, const Rect& area, const AxisMap& map, const Ti
   }
 }
 
+std::string axis_text(const std::string& label, const Ticks& ticks) {
+  if (ticks.factor.empty() || label.empty()) return label + ticks.factor;
+  const std::size_t unit = label.rfind('(');
+  if (unit == std::string::npos || label.back() != ')') return label + " (" + ticks.factor + ")";
+  return label.substr(0, unit + 1) + ticks.factor + " " + label.substr(unit + 1);
+}
+
 void fitted_text(Canvas& canvas, Point anchor, std::string_view text, TextStyle style, double room) {
   const double wanted = text_width(text, style);
   if (wanted > room) style.size *= std::max(room / wanted, 0.8);

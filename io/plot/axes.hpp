@@ -37,6 +37,9 @@ void draw_x_ticks(Canvas& canvas, const Rect& area, const AxisMap& map, const Ti
 void draw_y_ticks(Canvas& canvas, const Rect& area, const AxisMap& map, const Ticks& ticks,
                   bool labels = true);
 
+/// An axis label with the factor of its ticks: "energy (J)" becomes "energy (×10⁻⁶ J)".
+std::string axis_text(const std::string& label, const Ticks& ticks);
+
 /// A line of text made to fit `room`: smaller first (to four fifths of its size), then cut in its middle.
 void fitted_text(Canvas& canvas, Point anchor, std::string_view text, TextStyle style, double room);
 

@@ -61,9 +61,7 @@ Image draw_bars(const std::vector<std::string>& categories, const std::vector<Ba
   }
   const ValueRange range = bar_range(series);
   const Ticks ticks = linear_ticks(range, std::clamp(static_cast<int>((options.height - 90) / 38), 2, 8));
-  std::string y_text = options.y_label;
-  if (!ticks.factor.empty())
-    y_text += (y_text.empty() ? "" : " (") + ticks.factor + (y_text.empty() ? "" : ")");
+  const std::string y_text = axis_text(options.y_label, ticks);
 
   // One slot per category: its bars and a gap of one bar; a bar is no narrower than its figure.
   const double bars = static_cast<double>(series.size()), slots = static_cast<double>(categories.size());
@@ -79,7 +77,8 @@ Image draw_bars(const std::vector<std::string>& categories, const std::vector<Ba
 
   const double below = tick_room + label_size + margin;
   const double top = margin + title.height() + legend.height() + 2;
-  const Rect area{left, top, width - left - margin, std::max(options.height - top - below, 60.0)};
+  const Rect area{left, top, width - left - margin,
+                  std::max(options.height - top - below, options.height / 2)};
   Canvas canvas(width, area.bottom() + below, options.scale);
   title.draw(canvas, margin, margin);
   legend.draw(canvas, margin, margin + title.height());
@@ -100,7 +99,7 @@ Image draw_bars(const std::vector<std::string>& categories, const std::vector<Ba
   canvas.frame(area);
   draw_y_ticks(canvas, area, map, ticks);
   fitted_text(canvas, {margin + 10, area.y + area.height / 2}, y_text,
-              {.size = label_size, .align = Align::center, .upwards = true}, area.height + 30);
+              {.size = label_size, .align = Align::center, .upwards = true}, area.height + 4);
   return std::move(canvas).take();
 }
 

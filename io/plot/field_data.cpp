@@ -11,9 +11,11 @@
 namespace tessera::plot {
 namespace {
 
+constexpr ValueRange no_range{std::numeric_limits<double>::infinity(),
+                              -std::numeric_limits<double>::infinity()};
+
 ValueRange finite_range(const PanelGroup& group) {
-  const double inf = std::numeric_limits<double>::infinity();
-  ValueRange range{inf, -inf};
+  ValueRange range = no_range;
   for (const FieldPanel& panel : group.panels) {
     for (const double v : panel.field.values) {
       if (!std::isfinite(v)) continue;
@@ -88,6 +90,29 @@ ValueRange color_range(const PanelGroup& group) {
   if (!is_diverging(group)) return drawable(range);
   const double reach = std::max(std::abs(range.lo), std::abs(range.hi));
   return drawable({-reach, reach});
+}
+
+void share_ranges(std::vector<FieldRow>& rows) {
+  std::size_t columns = 0;
+  for (const FieldRow& row : rows) columns = std::max(columns, row.groups.size());
+  for (std::size_t g = 0; g < columns; ++g) {
+    ValueRange all = no_range;
+    bool diverging = false;
+    for (const FieldRow& row : rows) {
+      if (g >= row.groups.size()) continue;
+      const ValueRange range = finite_range(row.groups[g]);
+      all = {std::min(all.lo, range.lo), std::max(all.hi, range.hi)};
+      diverging |= row.groups[g].scale == ColorScale::diverging;
+    }
+    if (all.lo > all.hi) continue;
+    diverging |= crosses_zero(all);
+    const double reach = std::max(std::abs(all.lo), std::abs(all.hi));
+    for (FieldRow& row : rows) {
+      if (g >= row.groups.size()) continue;
+      row.groups[g].scale = diverging ? ColorScale::diverging : ColorScale::sequential;
+      row.groups[g].range = diverging ? ValueRange{-reach, reach} : all;
+    }
+  }
 }
 
 Field2D resample(const Field2D& field, Index rows, Index cols) {

@@ -24,16 +24,17 @@ struct ColorBar {
   std::string text;
   bool below = false, above = false;  // whether there are values beyond the range
 
-  double width() const {
-    return bar_gap + bar_width + tick_room + label_width(ticks) + (text.empty() ? 0 : text_line + 2);
-  }
+  double text_room() const { return text.empty() ? 0 : text_line + 2; }
 };
 
 ColorBar make_bar(const PanelGroup& group, double height) {
   ColorBar bar;
   bar.range = color_range(group);
   bar.map = is_diverging(group) ? &Colormap::diverging() : &Colormap::sequential();
-  bar.ticks = linear_ticks(bar.range, std::clamp(static_cast<int>(height / 30), 2, 8));
+  int target = std::clamp(static_cast<int>(height / 30), 2, 8);
+  do {
+    bar.ticks = linear_ticks(bar.range, target++);
+  } while (bar.ticks.values.size() < 3 && target < 6);
   bar.text = bar.ticks.factor;
   if (!group.unit.empty()) bar.text += (bar.text.empty() ? "" : " ") + group.unit;
   for (const FieldPanel& panel : group.panels) {
@@ -45,7 +46,8 @@ ColorBar make_bar(const PanelGroup& group, double height) {
   return bar;
 }
 
-void draw_bar(Canvas& canvas, const ColorBar& bar, double x, double y, double height) {
+// `labels` is the room for the tick labels, the same for all bars below each other.
+void draw_bar(Canvas& canvas, const ColorBar& bar, double x, double y, double height, double labels) {
   const double top = y + (bar.above ? arrow : 0), end = y + height - (bar.below ? arrow : 0);
   const Rect area{x + bar_gap, top, bar_width, end - top};
   if (bar.above) {
@@ -72,7 +74,7 @@ void draw_bar(Canvas& canvas, const ColorBar& bar, double x, double y, double he
     canvas.text({area.right() + tick_room, at}, bar.ticks.labels[i],
                 {.size = tick_size, .vertical = VerticalAlign::middle});
   }
-  const double text_x = area.right() + tick_room + label_width(bar.ticks) + text_line - 3;
+  const double text_x = area.right() + tick_room + labels + text_line - 3;
   fitted_text(canvas, {text_x, y + height / 2}, bar.text,
               {.size = label_size, .align = Align::center, .upwards = true}, height + 10);
 }
@@ -126,9 +128,10 @@ class FieldFigure {
   }
 
  private:
-  struct Column {      // one group of panels, of all rows
-    double x = 0;      // left side of the first panel
-    double bar_x = 0;  // right side of the last panel
+  struct Column {       // one group of panels, of all rows
+    double x = 0;       // left side of the first panel
+    double bar_x = 0;   // right side of the last panel
+    double labels = 0;  // width of the labels of the colour bars
   };
 
   void check() const {
@@ -179,30 +182,26 @@ class FieldFigure {
     }
     const bool labelled =
         std::any_of(rows_.begin(), rows_.end(), [](const FieldRow& r) { return !r.label.empty(); });
-    left_ = margin + (labelled ? text_line + 4 : 0);
+    left_ = margin + (labelled ? text_line + 6 : 0);
     double x = left_ + (y_text().empty() ? 0 : text_line) + label_width(y_ticks_) + tick_room;
     panel_gap_ = std::max({18.0, label_width(x_ticks_) + 10, least_pitch - panel_width_});
     for (std::size_t g = 0; g < columns; ++g) {
-      double panels = 0, bar = 0;
+      double panels = 0, labels = 0, text = 0;
       for (std::size_t r = 0; r < rows_.size(); ++r) {
         if (g >= rows_[r].groups.size()) continue;
         panels = std::max(panels, static_cast<double>(rows_[r].groups[g].panels.size()));
-        bar = std::max(bar, bars_[r][g].width());
+        labels = std::max(labels, label_width(bars_[r][g].ticks));
+        text = std::max(text, bars_[r][g].text_room());
       }
       const double end = x + panels * (panel_width_ + panel_gap_) - panel_gap_;
-      columns_.push_back({x, end});
-      x = end + bar + group_gap;
+      columns_.push_back({x, end, labels});
+      x = end + bar_gap + bar_width + tick_room + labels + text + group_gap;
     }
     width_ = x - group_gap + margin;
   }
 
-  std::string x_text() const { return with_factor(x_.label, x_ticks_); }
-  std::string y_text() const { return with_factor(y_.label, y_ticks_); }
-
-  static std::string with_factor(const std::string& label, const Ticks& ticks) {
-    if (ticks.factor.empty() || label.empty()) return label + ticks.factor;
-    return label + " (" + ticks.factor + ")";
-  }
+  std::string x_text() const { return axis_text(x_.label, x_ticks_); }
+  std::string y_text() const { return axis_text(y_.label, y_ticks_); }
 
   // Whether a lower row has a panel at this place; then that one carries the labels of the x axis.
   bool covered(std::size_t row, std::size_t group, std::size_t panel) const {
@@ -229,7 +228,7 @@ class FieldFigure {
         draw_panel(canvas, {x, y, panel_width_, panel_height_}, group.panels[p], bars_[r][g], g + p == 0,
                    !covered(r, g, p));
       }
-      draw_bar(canvas, bars_[r][g], columns_[g].bar_x, y, panel_height_);
+      draw_bar(canvas, bars_[r][g], columns_[g].bar_x, y, panel_height_, columns_[g].labels);
     }
   }
 

@@ -61,6 +61,10 @@ struct FieldPlotOptions {
 /// symmetric about zero, and the root mean square error in its title. The arrays must have the same shape.
 FieldRow compare_row(std::string label, std::string unit, Field2D truth, Field2D prediction);
 
+/// Gives the groups at the same place of all rows one range and one map, so that colours compare between
+/// rows: lead times of a field.
+void share_ranges(std::vector<FieldRow>& rows);
+
 /// The values at both ends of the colour bar of a group.
 ValueRange color_range(const PanelGroup& group);
 /// Whether a group is drawn with the diverging map.

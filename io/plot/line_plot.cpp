@@ -82,16 +82,16 @@ class LineFigure {
     const TitleBlock title(options_.title, inner);
     const Legend legend(entries(), inner);
     Ticks y_ticks = make_y_ticks(options_.height - title.height() - legend.height() - 80);
-    const std::string y_text = with_factor(options_.y_label, y_ticks);
+    const std::string y_text = axis_text(options_.y_label, y_ticks);
 
     Rect area;
     area.x = margin + (y_text.empty() ? 0 : 20) + label_width(y_ticks) + tick_room;
     area.y = margin + title.height() + legend.height() + 2;
     area.width = std::max(options_.width - area.x - margin - 6, 60.0);
     const Ticks x_ticks = horizontal_ticks(x_range_, area.width, 10, options_.x_ticks, options_.log_x);
-    const std::string x_text = with_factor(options_.x_label, x_ticks);
+    const std::string x_text = axis_text(options_.x_label, x_ticks);
     const double below = tick_room + tick_size + (x_text.empty() ? 0 : 18) + margin;
-    area.height = std::max(options_.height - area.y - below, 60.0);
+    area.height = std::max(options_.height - area.y - below, options_.height / 2);
 
     Canvas canvas(std::max(options_.width, area.right() + margin), area.bottom() + below, options_.scale);
     title.draw(canvas, margin, margin);
@@ -111,7 +111,7 @@ class LineFigure {
     fitted_text(canvas, {area.x + area.width / 2, area.bottom() + tick_room + tick_size + 5}, x_text,
                 {.size = label_size, .align = Align::center, .vertical = VerticalAlign::top}, area.width);
     fitted_text(canvas, {margin + 10, area.y + area.height / 2}, y_text,
-                {.size = label_size, .align = Align::center, .upwards = true}, area.height + 30);
+                {.size = label_size, .align = Align::center, .upwards = true}, area.height + 4);
     return std::move(canvas).take();
   }
 
@@ -137,11 +137,6 @@ class LineFigure {
   Ticks make_y_ticks(double height) const {
     const int target = std::clamp(static_cast<int>(height / 38), 2, 9);
     return options_.log_y ? log_ticks(y_range_, target) : linear_ticks(y_range_, target);
-  }
-
-  static std::string with_factor(const std::string& label, const Ticks& ticks) {
-    if (ticks.factor.empty() || label.empty()) return label + ticks.factor;
-    return label + " (" + ticks.factor + ")";
   }
 
   std::vector<LegendEntry> entries() const {

@@ -29,7 +29,7 @@ struct LinePlotOptions {
   std::optional<ValueRange> x_range{}, y_range{};  ///< default: that of the values, with some room
   TickStyle x_ticks = TickStyle::decimal;
   bool from_zero = false;            ///< a linear y axis that includes zero
-  double width = 660, height = 420;  ///< of the picture, in units of 1/96 inch
+  double width = 660, height = 420;  ///< of the picture, in units of 1/96 inch; tall titles add to it
   double scale = 2;                  ///< pixels per unit
 };
 

@@ -265,6 +265,14 @@ TEST(FieldPlot, ColourBarRange) {
   EXPECT_EQ(color_range(row.groups[0]).hi, 6);
   EXPECT_EQ(color_range(row.groups[1]).lo, -4);
   EXPECT_NE(row.groups[1].panels[0].title.find("3.54"), std::string::npos);  // sqrt((9 + 16) / 2)
+  std::vector<FieldRow> rows{row, compare_row("h", "m", {1, 2, {1, 8}}, {1, 2, {4, 7}})};
+  share_ranges(rows);
+  for (const FieldRow& r : rows) {
+    EXPECT_EQ(color_range(r.groups[0]).lo, 1);
+    EXPECT_EQ(color_range(r.groups[0]).hi, 8);
+    EXPECT_EQ(color_range(r.groups[1]).lo, -4);
+    EXPECT_TRUE(is_diverging(r.groups[1]));
+  }
   EXPECT_THROW(compare_row("h", "m", wave(2, 3), wave(3, 2)), Error);
 }
 
