@@ -1,5 +1,7 @@
 #include "solver/tensor/redistribute.hpp"
 
+#include <algorithm>
+
 #include "parallel/exchange_plan.hpp"
 #include "solver/tensor/node.hpp"
 #include "solver/tensor/numeric.hpp"
@@ -20,27 +22,46 @@ void all_reduce(Communicator& comm, const Tensor& t, ReduceOp op) {
   copy_bytes(t.raw(), MemorySpace::device, staged.data(), MemorySpace::host, t.bytes());
 }
 
-/// Reduces those Partial axes of `x` that are not Partial of the same kind in `target`.
+bool commute(ReduceOp a, ReduceOp b) {
+  const auto is_linear = [](ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::avg; };
+  return a == b || (is_linear(a) && is_linear(b));
+}
+
+/// The Partial axes of `from` whose pending reduction has to happen on the way to `to`: those that `to` does
+/// not leave pending, and, since pending reductions apply in the order of the mesh axes, earlier ones that do
+/// not commute with them.
+InlineVector<int> ended_partials(const Layout& from, const Layout& to) {
+  InlineVector<int> axes;
+  for (int a = from.mesh().axes() - 1; a >= 0; --a) {
+    const Placement& p = from.placement(a);
+    if (!p.is_partial()) continue;
+    const bool overtaken = std::any_of(axes.begin(), axes.end(),
+                                       [&](int later) { return !commute(p.op, from.placement(later).op); });
+    if (overtaken || !(p == to.placement(a))) axes.insert(0, a);
+  }
+  return axes;
+}
+
+Layout with_replicated(Layout layout, const InlineVector<int>& axes) {
+  for (int a : axes) layout = layout.with_placement(a, Replicate());
+  return layout;
+}
+
+/// Reduces the Partial axes of `x` that end on the way to `target`.
 Tensor end_partials(const Tensor& x, const Layout& target) {
   const Layout& layout = x.layout();
   const Mesh& mesh = layout.mesh();
-  InlineVector<int> axes;
-  bool one_kind = true;
-  for (int a = 0; a < mesh.axes(); ++a) {
-    if (!layout.placement(a).is_partial() || layout.placement(a) == target.placement(a)) continue;
-    axes.push_back(a);
-    one_kind = one_kind && layout.placement(a) == layout.placement(axes[0]);
-  }
+  const InlineVector<int> axes = ended_partials(layout, target);
   if (axes.empty()) return x;
   const Tensor reduced = x.clone();
+  const bool one_kind = std::all_of(axes.begin(), axes.end(),
+                                    [&](int a) { return layout.placement(a) == layout.placement(axes[0]); });
   if (one_kind && axes.size() == mesh.axes()) {
     all_reduce(mesh.comm(), reduced, layout.placement(0).op);
   } else {
     for (int a : axes) all_reduce(mesh.axis_comm(a), reduced, layout.placement(a).op);
   }
-  Layout after = layout;
-  for (int a : axes) after = after.with_placement(a, Replicate());
-  return reduced.with_layout(after);
+  return reduced.with_layout(with_replicated(layout, axes));
 }
 
 /// Moves Shard and Replicate axes to the boxes of `target` (Partial axes of both agree, or are Replicate in
@@ -109,29 +130,50 @@ void mark_extremes(T* holders, const T* addend, const T* extreme, Index n) {
       KOKKOS_LAMBDA(Index i) { store(holders[i], load(addend[i]) == load(extreme[i]) ? C(1) : C(0)); });
 }
 
-/// Cotangent of the addends of a Partial tensor from that of its reduced value: the same for sum, divided by
-/// the group size for avg, given to the ranks that hold the extreme (shared evenly) for max and min.
-Tensor addend_cotangent(const Tensor& grad, const Tensor& x, const Tensor& y) {
+/// Gives the cotangent of an extreme to the addends that hold it, in equal shares over the mesh axes `axes`.
+/// `x` holds the addends, `extreme` the reduced value, both with the boxes of `grad`.
+Tensor share_extremes(const Tensor& grad, const Tensor& x, const Tensor& extreme,
+                      const InlineVector<int>& axes) {
+  const Tensor result = grad.clone();
+  const Tensor holders = Tensor::empty_like(result);
+  dispatch_floating(x.dtype(), "redistribute", [&](auto* null) {
+    using T = std::remove_pointer_t<decltype(null)>;
+    mark_extremes(holders.data<T>(), x.data<T>(), extreme.data<T>(), x.local_count());
+    for (int a : axes) all_reduce(x.layout().mesh().axis_comm(a), holders, ReduceOp::sum);
+    keep_extremes(result.data<T>(), x.data<T>(), extreme.data<T>(), holders.data<T>(), x.local_count());
+  });
+  return result;
+}
+
+/// Gradient of x, laid out as its reduced layout, from that of y = redistribute(x). The gradient of a Partial
+/// tensor is that of each rank's addend: the same on all ranks for sum, divided by the group size for avg,
+/// shared by the ranks that hold the extreme for max and min.
+Tensor redistribute_gradient(const Tensor& grad, const Tensor& x, const Tensor& y) {
   const Layout& layout = x.layout();
-  Tensor result = grad;
-  for (int a = 0; a < layout.mesh().axes(); ++a) {
-    const Placement& p = layout.placement(a);
-    if (!p.is_partial() || y.layout().placement(a) == p || p.op == ReduceOp::sum) continue;
-    if (result.same_as(grad)) result = redistribute(grad, layout.reduced()).clone();
+  const Mesh& mesh = layout.mesh();
+  const InlineVector<int> ended = ended_partials(layout, y.layout());
+  // Where y began to be Partial, every rank's addend is a copy of the value (for sums, one rank's is): the
+  // addends' gradients add up.
+  Layout from = grad.layout();
+  for (int a = 0; a < mesh.axes(); ++a) {
+    const Placement& now = y.layout().placement(a);
+    const bool kept = layout.placement(a) == now && std::find(ended.begin(), ended.end(), a) == ended.end();
+    if (now.is_partial() && now.op != ReduceOp::sum && !kept) from = from.with_placement(a, Partial());
+  }
+  if (from == grad.layout() && (ended.empty() || layout.placement(ended[0]).op == ReduceOp::sum)) return grad;
+  Tensor result = move(grad.with_layout(from), layout.reduced());
+  if (ended.empty() || layout.placement(ended[0]).op == ReduceOp::sum) return result;
+  if (layout.placement(ended[0]).op == ReduceOp::avg) {
+    Index group = 1;
+    for (int a : ended) group *= mesh.axis_size(a);
+    result = result.clone();
     dispatch_floating(x.dtype(), "redistribute", [&](auto* null) {
       using T = std::remove_pointer_t<decltype(null)>;
-      if (p.op == ReduceOp::avg) {
-        scale(result.data<T>(), result.local_count(), 1.0 / layout.mesh().axis_size(a));
-        return;
-      }
-      const Tensor extreme = move(y.detach(), layout.reduced());
-      const Tensor holders = Tensor::empty_like(result);
-      mark_extremes(holders.data<T>(), x.data<T>(), extreme.data<T>(), x.local_count());
-      all_reduce(layout.mesh().axis_comm(a), holders, ReduceOp::sum);
-      keep_extremes(result.data<T>(), x.data<T>(), extreme.data<T>(), holders.data<T>(), x.local_count());
+      scale(result.data<T>(), result.local_count(), 1.0 / static_cast<double>(group));
     });
+    return result;
   }
-  return result;
+  return share_extremes(result, x, move(y, with_replicated(layout, ended)), ended);
 }
 
 template <typename T>
@@ -146,11 +188,16 @@ Tensor redistribute(const Tensor& x, const Layout& target) {
   require(x.is_shard() && x.layout().mesh() == target.mesh() && x.shape() == target.shape(), "redistribute",
           "found {}, target {}", describe(x), to_string(target));
   if (x.layout() == target) return x;
+  const InlineVector<int> ended = ended_partials(x.layout(), target);
+  for (int a : ended) {
+    if (x.layout().placement(a) == x.layout().placement(ended[0])) continue;
+    // Reductions of several kinds happen one after the other.
+    return redistribute(redistribute(x, x.layout().with_placement(ended[0], Replicate())), target);
+  }
   const CommScope scope("redistribute");
   Tensor y = move(x.detach(), target);
-  record("redistribute", {x}, y, [x = x.detach(), y](const Tensor& grad) {
-    return Gradients{x.layout().has_partial() ? addend_cotangent(grad, x, y) : grad};
-  });
+  record("redistribute", {x}, y,
+         [x = x.detach(), y](const Tensor& grad) { return Gradients{redistribute_gradient(grad, x, y)}; });
   return y;
 }
 
