@@ -94,13 +94,23 @@ class Engine {
       inbox.owned[o] = owned;
       return;
     }
-    if (!(slot.layout() == grad.layout())) {
+    if (!(slot.layout() == grad.layout()) && defers_sum(*edge.node)) {
+      const Mesh mesh = (slot.is_shard() ? slot : grad).layout().mesh();
+      slot = accumulate(addends_on(mesh, slot), addends_on(mesh, grad), false);
+    } else if (!(slot.layout() == grad.layout())) {
       const Layout& like = edge.node->outputs[o].layout;
       slot = accumulate(resolve_gradient(slot, like), resolve_gradient(grad, like), false);
     } else {
       slot = accumulate(slot, grad, inbox.owned[o]);
     }
     inbox.owned[o] = true;
+  }
+
+  /// True if `node` accumulates into a plain leaf whose sum over the mesh somebody else takes.
+  bool defers_sum(const Node& node) const {
+    if (!node.is_leaf || captures_) return false;
+    const auto impl = node.leaf.lock();
+    return impl && impl->autograd->defer_domain_sum && !impl->layout;
   }
 
   void step(Node& node) {
@@ -151,8 +161,7 @@ class Engine {
     if (!grad || !impl) return;
     const Tensor leaf(impl);
     AutogradMeta& meta = *impl->autograd;
-    const bool defer = meta.defer_domain_sum && !impl->layout && !captures_;
-    if (defer) {
+    if (defers_sum(node)) {
       grad = addend_of(grad);
       for (const auto& hook : node.outputs[0].hooks) {
         if (Tensor replaced = hook(grad)) grad = replaced;

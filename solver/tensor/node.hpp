@@ -51,6 +51,8 @@ Edge edge_of(const Tensor& t);
 
 /// Brings a gradient to the layout of the tensor it belongs to (`like`: layout, or none for a plain tensor).
 Tensor resolve_gradient(const Tensor& gradient, const Layout& like);
+/// The gradient as addends, Partial(sum) on every axis of `mesh`. A plain one is the same on all ranks.
+Tensor addends_on(const Mesh& mesh, const Tensor& gradient);
 /// For a plain tensor: this rank's addend, so that the sum over the mesh of `gradient` is the gradient.
 Tensor addend_of(const Tensor& gradient);
 /// a + b; in place where `owned` says that nobody else holds a.

@@ -145,35 +145,50 @@ Tensor share_extremes(const Tensor& grad, const Tensor& x, const Tensor& extreme
   return result;
 }
 
-/// Gradient of x, laid out as its reduced layout, from that of y = redistribute(x). The gradient of a Partial
-/// tensor is that of each rank's addend: the same on all ranks for sum, divided by the group size for avg,
-/// shared by the ranks that hold the extreme for max and min.
-Tensor redistribute_gradient(const Tensor& grad, const Tensor& x, const Tensor& y) {
-  const Layout& layout = x.layout();
-  const Mesh& mesh = layout.mesh();
-  const InlineVector<int> ended = ended_partials(layout, y.layout());
-  // Where y began to be Partial, every rank's addend is a copy of the value (for sums, one rank's is): the
-  // addends' gradients add up.
+bool is_extreme(const Placement& p) {
+  return p.is_partial() && (p.op == ReduceOp::max || p.op == ReduceOp::min);
+}
+
+/// Where `target` began to be Partial, each rank's addend is a copy of the value, or, of a sum, nothing but
+/// on one rank: the addends' gradients add up. (Those of sums are the same on all ranks unless an extreme is
+/// pending, too.)
+Tensor sum_begun_addends(const Tensor& grad, const Layout& before, const Layout& target) {
+  const InlineVector<int> ended = ended_partials(before, target);
+  const Placements& placements = target.placements();
+  const bool extremes = std::any_of(placements.begin(), placements.end(), is_extreme);
   Layout from = grad.layout();
-  for (int a = 0; a < mesh.axes(); ++a) {
-    const Placement& now = y.layout().placement(a);
-    const bool kept = layout.placement(a) == now && std::find(ended.begin(), ended.end(), a) == ended.end();
-    if (now.is_partial() && now.op != ReduceOp::sum && !kept) from = from.with_placement(a, Partial());
+  bool zero = false;
+  for (int a = 0; a < placements.size(); ++a) {
+    const Placement& now = placements[a];
+    const bool kept = before.placement(a) == now && std::find(ended.begin(), ended.end(), a) == ended.end();
+    if (!now.is_partial() || kept || (now.op == ReduceOp::sum && !extremes)) continue;
+    from = from.with_placement(a, Partial());
+    zero = zero || (now.op == ReduceOp::sum && !keeps_value(target, a));
   }
-  if (from == grad.layout() && (ended.empty() || layout.placement(ended[0]).op == ReduceOp::sum)) return grad;
-  Tensor result = move(grad.with_layout(from), layout.reduced());
-  if (ended.empty() || layout.placement(ended[0]).op == ReduceOp::sum) return result;
-  if (layout.placement(ended[0]).op == ReduceOp::avg) {
-    Index group = 1;
-    for (int a : ended) group *= mesh.axis_size(a);
-    result = result.clone();
-    dispatch_floating(x.dtype(), "redistribute", [&](auto* null) {
-      using T = std::remove_pointer_t<decltype(null)>;
-      scale(result.data<T>(), result.local_count(), 1.0 / static_cast<double>(group));
-    });
-    return result;
+  if (from == grad.layout()) return grad;
+  return move(zero ? Tensor::zeros(from, grad.dtype()) : grad.with_layout(from), before.reduced());
+}
+
+/// Gradient of x from that of redistribute(x, target), `before` being the layout of x. The gradient of a
+/// Partial tensor is that of each rank's addend: the same on all ranks for sum, divided by the group size for
+/// avg, shared by the ranks that hold the extreme for max and min. x is only looked at in the last case.
+Tensor redistribute_gradient(const Tensor& grad, const Tensor& x, const Layout& before,
+                             const Layout& target) {
+  const InlineVector<int> ended = ended_partials(before, target);
+  Tensor result = sum_begun_addends(grad, before, target);
+  if (ended.empty() || before.placement(ended[0]).op == ReduceOp::sum) return result;
+  result = move(result, before.reduced());
+  if (is_extreme(before.placement(ended[0]))) {
+    return share_extremes(result, x, move(x, with_replicated(before, ended)), ended);
   }
-  return share_extremes(result, x, move(y, with_replicated(layout, ended)), ended);
+  Index group = 1;
+  for (int a : ended) group *= before.mesh().axis_size(a);
+  result = result.clone();
+  dispatch_floating(grad.dtype(), "redistribute", [&](auto* null) {
+    using T = std::remove_pointer_t<decltype(null)>;
+    scale(result.data<T>(), result.local_count(), 1.0 / static_cast<double>(group));
+  });
+  return result;
 }
 
 template <typename T>
@@ -196,8 +211,11 @@ Tensor redistribute(const Tensor& x, const Layout& target) {
   }
   const CommScope scope("redistribute");
   Tensor y = move(x.detach(), target);
+  const bool needs_x = !ended.empty() && is_extreme(x.layout().placement(ended[0]));
   record("redistribute", {x}, y,
-         [x = x.detach(), y](const Tensor& grad) { return Gradients{redistribute_gradient(grad, x, y)}; });
+         [addends = needs_x ? x.detach() : Tensor(), before = x.layout(), target](const Tensor& grad) {
+           return Gradients{redistribute_gradient(grad, addends, before, target)};
+         });
   return y;
 }
 
@@ -276,11 +294,16 @@ Tensor resolve_gradient(const Tensor& gradient, const Layout& like) {
   return gradient.with_layout(target);
 }
 
+Tensor addends_on(const Mesh& mesh, const Tensor& gradient) {
+  Layout target = Layout::replicated(mesh, gradient.shape());
+  const Tensor whole = gradient.is_shard() ? gradient : gradient.with_layout(target);
+  for (int a = 0; a < mesh.axes(); ++a) target = target.with_placement(a, Partial());
+  return redistribute(whole, target);
+}
+
 Tensor addend_of(const Tensor& gradient) {
   if (!gradient.is_shard()) return gradient;
-  Layout target = gradient.layout();
-  for (int a = 0; a < target.mesh().axes(); ++a) target = target.with_placement(a, Partial());
-  return redistribute(gradient, target).as_plain(gradient.shape());
+  return addends_on(gradient.layout().mesh(), gradient).as_plain(gradient.shape());
 }
 
 Tensor accumulate(const Tensor& a, const Tensor& b, bool owned) {

@@ -76,7 +76,8 @@ TEST(Tensor, Conversions) {
 TEST(Tensor, Bfloat16RoundsToNearestEven) {
   // 1 + 1/256 lies between 1 and 1 + 1/128, and ties to even; a little more goes up.
   const Tensor t = tensor_of({1 + 1.0 / 256, 1 + 3.0 / 256, 1 + 1.0 / 256 + 1e-6, -1 - 1.0 / 256}, Shape{4});
-  EXPECT_EQ(t.to(DType::f32).to(DType::bf16).to_host<double>(), (Values{1, 1 + 4.0 / 256, 1 + 2.0 / 256, -1}));
+  EXPECT_EQ(t.to(DType::f32).to(DType::bf16).to_host<double>(),
+            (Values{1, 1 + 4.0 / 256, 1 + 2.0 / 256, -1}));
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
   const Values special = tensor_of({nan, infinity, -infinity}, Shape{3}).to(DType::bf16).to_host<double>();
@@ -144,7 +145,9 @@ TEST(ShardTensor, LayoutViews) {
   EXPECT_FALSE(local.is_shard());
   EXPECT_EQ(local.shape(), layout.local_shape());
   EXPECT_TRUE(local.with_layout(layout).layout() == layout);
-  if (mesh.size() > 1) EXPECT_THROW(local.with_layout(Layout::replicated(mesh, Shape{7, 2})), Error);
+  if (mesh.size() > 1) {
+    EXPECT_THROW(local.with_layout(Layout::replicated(mesh, Shape{7, 2})), Error);
+  }
   EXPECT_FALSE(t.with_layout({}).is_shard());
 }
 

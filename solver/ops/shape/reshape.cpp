@@ -21,7 +21,7 @@ std::vector<Group> groups_of(const Shape& in, const Shape& out) {
     Index a = 1, b = 1;
     if (i < in.size()) a = in[i++];
     if (o < out.size()) b = out[o++];
-    while (a != b) {
+    while (a != b && (i < in.size() || o < out.size())) {  // a shape without elements may end unequal
       if (a < b && i < in.size()) {
         a *= in[i++];
       } else if (o < out.size()) {
@@ -68,6 +68,7 @@ Move move_of(const Shape& in, const Shape& out, const std::vector<Group>& groups
     move.out_dim = leading(out, g.out_lo, g.out_hi);
     const Index inner_in = product(in, dim + 1, g.in_hi);
     const Index inner_out = product(out, move.out_dim + 1, g.out_hi);
+    if (inner_in == 0 || inner_out == 0) return move;
     for (Index c : partition.cuts()) {
       // Cut points fall on whole rows of both shapes.
       const Index unit = inner_out / std::gcd(inner_in, inner_out);
