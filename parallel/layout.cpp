@@ -88,6 +88,7 @@ Layout Layout::even(Mesh mesh, Placements placements, Shape shape) {
 }
 
 Layout Layout::replicated(Mesh mesh, Shape shape) {
+  require(static_cast<bool>(mesh), "layout", "a layout needs a mesh");
   const int axes = mesh.axes();
   return Layout(std::move(mesh), Placements::filled(axes, Replicate()), shape, {});
 }

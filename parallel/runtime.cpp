@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <thread>
 
@@ -32,14 +33,19 @@ int threads_per_rank() {
 Runtime::Runtime(int& argc, char**& argv) {
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  if (provided < MPI_THREAD_MULTIPLE) {
-    fail(ExitCode::communication, "runtime",
-         "the MPI library gives thread level {}, expected MPI_THREAD_MULTIPLE ({})", provided,
-         MPI_THREAD_MULTIPLE);
+  try {
+    if (provided < MPI_THREAD_MULTIPLE) {
+      fail(ExitCode::communication, "runtime",
+           "the MPI library gives thread level {}, expected {} (multiple)", provided, MPI_THREAD_MULTIPLE);
+    }
+    if (!std::getenv("OMP_NUM_THREADS")) omp_set_num_threads(threads_per_rank());
+    Kokkos::initialize(argc, argv);
+    world_ = world_communicator();
+  } catch (const Error& error) {
+    // Nothing that could report the error in order exists yet.
+    std::fprintf(stderr, "tessera: %s\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(error.code()));
   }
-  if (!std::getenv("OMP_NUM_THREADS")) omp_set_num_threads(threads_per_rank());
-  Kokkos::initialize(argc, argv);
-  world_ = world_communicator();
 }
 
 Runtime::~Runtime() {
