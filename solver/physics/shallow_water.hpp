@@ -137,7 +137,7 @@ class ShallowWater {
   /// same on every rank).
   void advance_to(double until, const std::function<bool()>& after_step = {});
 
-  /// Sum of h dx dy over the basin (m^3), reduced over the ranks in rank order.
+  /// Sum of h dx dy over the basin (m^3). Collective; differs by round-off between partitions.
   double volume() const;
 
  private:

@@ -1,9 +1,11 @@
 // Compiled without contraction to fused multiply-adds: a cell then gets the same bits in the vector body and
 // in the remainder of a loop, hence on every partition.
 //
-// Bytes moved per cell and step in f64 (two stages, each cell of memory touched once): exchange 2 x (24 +
-// 24); first stage 24 + 8 read, 24 written; second stage 24 + 8 + 24 read, 24 written: 232. The rest stays in
-// a scratch of about 32 KiB per tile.
+// Bytes moved per cell and step in f64, each array counted once per stage:
+//     exchange      2 x (24 read, 24 written)
+//     first stage   24 + 8 read, 24 written
+//     second stage  24 + 8 + 24 read, 24 written         232 in all
+// What lies between stays in a scratch of about 70 KiB per tile.
 #include "solver/physics/shallow_water_kernels.hpp"
 
 #include <algorithm>
@@ -17,7 +19,7 @@
 namespace tessera::detail {
 namespace {
 
-constexpr Index kTile = 128;       // cells of a row updated together
+constexpr Index kTile = 256;       // cells of a row updated together
 constexpr Index kRow = kTile + 8;  // tile, ghosts, and room up to whole vectors
 constexpr int kPrimitives = 4;     // depth, surface, velocity along x, velocity along y
 constexpr int kFluxes =
@@ -81,6 +83,16 @@ struct Constants {
         half_theta(static_cast<Real>(s.theta / 2)),
         dry(static_cast<Real>(s.dry)),
         tolerance(static_cast<Real>(water_depth_tolerance(s.dry, type))) {}
+
+  // (|u| + c) / dx + (|v| + c) / dy of a cell; infinite if its depth is negative or a value not finite.
+  KOKKOS_INLINE_FUNCTION Real rate(Real h, Real hu, Real hv) const {
+    constexpr Real most = std::numeric_limits<Real>::max();
+    const bool bad = !(h >= 0) | !(h <= most) | !(std::abs(hu) <= most) | !(std::abs(hv) <= most);
+    const Real over = 1 / (h > dry ? h : Real(1)), c = std::sqrt(gravity * larger(h, Real(0)));
+    const Real s = (std::abs(hu * over) + c) * over_dx + (std::abs(hv * over) + c) * over_dy;
+    return bad ? std::numeric_limits<Real>::infinity() : s;
+  }
+
   Real keep, add, dt, over_dx, over_dy, gravity, half_theta, dry, tolerance;
 };
 
@@ -217,10 +229,8 @@ struct Tile {
     const States<Real> q = states(0), previous = old ? states(1) : q;
     split_channels(padded + (row * (nx + 2 * g) + first + g) * 3, q, width);
     if (old) split_channels(old + start, previous, width);
-    Real* rate = rates();
     const Real keep = k.keep, add = k.add, dt = k.dt, over_dx = k.over_dx, over_dy = k.over_dy;
-    const Real gravity = k.gravity, dry = k.dry, tolerance = k.tolerance;
-    const Real most = std::numeric_limits<Real>::max(), infinite = std::numeric_limits<Real>::infinity();
+    const Real dry = k.dry, tolerance = k.tolerance;
 #pragma omp simd
     for (Index i = 0; i < width; ++i) {
       const Real dh = (x.mass[i + 1] - x.mass[i]) * over_dx + (hi.mass[i] - lo.mass[i]) * over_dy;
@@ -231,7 +241,6 @@ struct Tile {
       Real h = keep * previous.h[i] + add * (q.h[i] - dt * dh);
       Real hu = keep * previous.hu[i] + add * (q.hu[i] - dt * du);
       Real hv = keep * previous.hv[i] + add * (q.hv[i] - dt * dv);
-      const bool bad = !(h >= -tolerance) | !(std::abs(hu) <= most) | !(std::abs(hv) <= most) | !(h <= most);
       h = (h < 0) & (h >= -tolerance) ? Real(0) : h;
       const bool still = h <= dry;  // false for NaN, which therefore stays
       hu = still ? Real(0) : hu;
@@ -239,11 +248,13 @@ struct Tile {
       q.h[i] = h;
       q.hu[i] = hu;
       q.hv[i] = hv;
-      const Real over = 1 / (still ? Real(1) : h), celerity = std::sqrt(gravity * larger(h, Real(0)));
-      const Real s = (std::abs(hu * over) + celerity) * over_dx + (std::abs(hv * over) + celerity) * over_dy;
-      rate[i] = larger(rate[i], bad ? infinite : s);
     }
     join_channels(q, to + start, width);
+    Real* rate = rates();
+    if (!old)
+      return;  // the state between the stages sets no time step, and what is wrong with it shows in the next
+#pragma omp simd
+    for (Index i = 0; i < width; ++i) rate[i] = larger(rate[i], k.rate(q.h[i], q.hu[i], q.hv[i]));
   }
 
   // Local rows [lo, hi) of the box; returns the largest rate.
@@ -316,14 +327,7 @@ double rate_of(const Real* state, Index cells, const Constants<Real> k) {
   Kokkos::parallel_reduce(
       "shallow_water_rate", Kokkos::RangePolicy<Kokkos::IndexType<Index>>(0, cells),
       KOKKOS_LAMBDA(Index i, double& best) {
-        const Real h = state[3 * i], hu = state[3 * i + 1], hv = state[3 * i + 2];
-        const Real most = std::numeric_limits<Real>::max();
-        const bool bad = !(h >= 0) || !(std::abs(hu) <= most) || !(std::abs(hv) <= most) || !(h <= most);
-        const bool still = h <= k.dry;
-        const Real over = still ? Real(0) : 1 / h, celerity = std::sqrt(k.gravity * larger(h, Real(0)));
-        const Real s =
-            (std::abs(hu * over) + celerity) * k.over_dx + (std::abs(hv * over) + celerity) * k.over_dy;
-        best = larger(best, bad ? std::numeric_limits<double>::infinity() : static_cast<double>(s));
+        best = larger(best, static_cast<double>(k.rate(state[3 * i], state[3 * i + 1], state[3 * i + 2])));
       },
       Kokkos::Max<double>(fastest));
   return std::max(fastest, 0.0);

@@ -103,6 +103,20 @@ TEST(ShallowWaterPartition, SinglePrecisionBitwise) {
   expect_same_bits(o, {.kind = WaterStart::planar_dam, .level = 0, .inside = 1, .axis = 'y'}, 0.1);
 }
 
+TEST(ShallowWaterPartition, AChannelOneCellWide) {
+  std::vector<std::vector<double>> found;
+  for (const WaterSide across : {WaterSide::periodic, WaterSide::wall, WaterSide::open}) {
+    ShallowWaterOptions o = basin(1, 40, 0.1, 1, {across, across, WaterSide::wall, WaterSide::open});
+    for (const Layout& layout : {alone(o), testing::strips(o, 2), testing::strips(o, 1)}) {
+      ShallowWater solver(o, layout);
+      set_initial_state(solver, {.kind = WaterStart::planar_dam});
+      solver.advance_to(0.1);
+      found.push_back(whole_state(solver));
+      EXPECT_EQ(found.back(), found.front()) << to_string(layout) << ", side " << static_cast<int>(across);
+    }
+  }
+}
+
 TEST(ShallowWaterPartition, ReplicasAgree) {
   ShallowWaterOptions o = basin(12, 10, 1, 1, testing::all_sides(WaterSide::wall));
   const MeshAxis axis{"ddp", world()->size()};

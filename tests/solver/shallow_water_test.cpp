@@ -3,6 +3,7 @@
 #include "solver/physics/shallow_water.hpp"
 
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <numbers>
 #include <string>
@@ -49,18 +50,14 @@ TEST(ShallowWaterLake, StaysAtRestOverAHill) {
   for (const WaterSides& sides : {all_sides(WaterSide::periodic), all_sides(WaterSide::wall),
                                   all_sides(WaterSide::open), mixed_sides()}) {
     for (const double height : {0.6, 1.3}) {  // under water, and an island
-      for (const SlopeLimiter limiter :
-           {SlopeLimiter::none, SlopeLimiter::minmod, SlopeLimiter::middle, SlopeLimiter::central}) {
+      for (const SlopeLimiter limiter : {SlopeLimiter::minmod, SlopeLimiter::central}) {
         ShallowWaterOptions o = basin(23, 31, 1.0, 1.4, sides);
         o.limiter = limiter;
         o.bathymetry.hills = {{height, 0.45, 0.7, 0.15}, {-0.3, 0.9, 0.1, 0.2}};
         ShallowWater solver(o, strips(o));
         set_initial_state(solver, {.kind = WaterStart::lake, .level = 1.0});
-        double h_before = 0;
-        for_own_cells(solver,
-                      [&](Index, Index, double h, double, double) { h_before = std::max(h_before, h); });
-        solver.advance_to(0.5);
-        EXPECT_GT(solver.steps(), 50);
+        solver.advance_to(0.3);
+        EXPECT_GT(solver.steps(), 30);
         double worst = 0;
         for_own_cells(solver, [&](Index j, Index i, double h, double hu, double hv) {
           const double lake = std::max(1.0 - solver.bed_at(j, i), 0.0);
@@ -133,7 +130,10 @@ double dam_break_error(Index n, char axis, double right) {
 TEST(ShallowWaterDamBreak, ConvergesToStokersSolution) {
   const double coarse = dam_break_error(100, 'x', 1), medium = dam_break_error(200, 'x', 1),
                fine = dam_break_error(400, 'x', 1);
-  RecordProperty("l1_400", std::to_string(fine));
+  if (testing::world()->rank() == 0) {
+    std::printf("L1 error at 400 cells %.4f m, orders %.2f, %.2f\n", fine, std::log2(coarse / medium),
+                std::log2(medium / fine));
+  }
   EXPECT_GT(std::log2(coarse / medium), 0.75);
   EXPECT_GT(std::log2(medium / fine), 0.75);
   EXPECT_LT(fine, 0.02);
@@ -182,7 +182,7 @@ double simple_wave_error(Index n, bool along_x) {
 
 TEST(ShallowWaterSmooth, SecondOrderOnASimpleWave) {
   const double coarse = simple_wave_error(64, true), fine = simple_wave_error(256, true);
-  RecordProperty("order", std::to_string(std::log2(coarse / fine) / 2));
+  if (testing::world()->rank() == 0) std::printf("order %.2f\n", std::log2(coarse / fine) / 2);
   EXPECT_GT(std::log2(coarse / fine) / 2, 1.8);
   EXPECT_NEAR(simple_wave_error(64, false), coarse, 1e-15);
 }
@@ -201,6 +201,19 @@ TEST(ShallowWaterInvariants, VolumeIsConserved) {
       for_own_cells(solver, [&](Index, Index, double h, double, double) { ASSERT_GE(h, 0); });
     }
   }
+}
+
+TEST(ShallowWaterInvariants, DepthsStayPositiveBeyondTheSafeTimeStep) {
+  ShallowWaterOptions o = basin(24, 32, 1, 1.2, all_sides(WaterSide::wall));
+  o.cfl = 1;
+  o.limiter = SlopeLimiter::central;
+  o.bathymetry.hills = {{0.8, 0.5, 0.9, 0.1}};
+  ShallowWater solver(o, strips(o));
+  set_initial_state(solver, {.kind = WaterStart::circular_dam, .level = 0, .inside = 2, .position_x = 0.3});
+  const double before = solver.volume();
+  solver.advance_to(0.5);
+  EXPECT_NEAR(solver.volume() / before, 1, 1e-9);
+  for_own_cells(solver, [&](Index, Index, double h, double, double) { ASSERT_GE(h, 0); });
 }
 
 TEST(ShallowWaterInvariants, OpenSidesLetWavesOut) {
