@@ -5,19 +5,6 @@
 #include "solver/tensor/numeric.hpp"
 
 namespace tessera::norm {
-namespace {
-
-/// The values of a device array where the communicator takes them: in place, or in a copy.
-template <typename T>
-MemoryBlock staged(const Communicator& comm, const DeviceArray<T>& array) {
-  const std::size_t bytes = static_cast<std::size_t>(array.count()) * sizeof(T);
-  MemoryBlock copy(comm.space(), bytes);
-  copy_bytes(copy.data(), comm.space(), array.data(), MemorySpace::device, bytes);
-  return copy;
-}
-
-}  // namespace
-
 CommGroups groups_over(const Layout& layout, int first, int last) {
   if (!layout) return {};
   std::vector<std::string> names;
@@ -36,7 +23,7 @@ void merge_over(const CommGroups& groups, const DeviceArray<Moment>& moments) {
   for (const CommPtr& comm : groups) {
     const Index ranks = comm->size();
     if (ranks == 1 || n == 0) continue;
-    const MemoryBlock mine = staged(*comm, moments);
+    const MemoryBlock mine = copy_for(*comm, moments);
     const MemoryBlock all(comm->space(), mine.bytes() * static_cast<std::size_t>(ranks));
     const std::vector<Index> counts(static_cast<std::size_t>(ranks), 3 * n);
     comm->all_gather(mine.data(), all.data(), counts, DType::f64);
@@ -53,12 +40,7 @@ void merge_over(const CommGroups& groups, const DeviceArray<Moment>& moments) {
 }
 
 void sum_over(const CommGroups& groups, const DeviceArray<double>& values) {
-  for (const CommPtr& comm : groups) {
-    if (comm->size() == 1 || values.count() == 0) continue;
-    const MemoryBlock mine = staged(*comm, values);
-    comm->all_reduce(mine.data(), values.count(), DType::f64, ReduceOp::sum);
-    copy_bytes(values.data(), MemorySpace::device, mine.data(), comm->space(), mine.bytes());
-  }
+  for (const CommPtr& comm : groups) all_reduce(*comm, values, ReduceOp::sum);
 }
 
 }  // namespace tessera::norm

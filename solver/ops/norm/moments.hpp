@@ -6,7 +6,7 @@
 
 #include "parallel/communicator.hpp"
 #include "parallel/layout.hpp"
-#include "parallel/memory.hpp"
+#include "solver/ops/device_array.hpp"
 
 // Internal to the normalisations.
 namespace tessera::norm {
@@ -31,21 +31,6 @@ using CommGroups = std::vector<CommPtr>;
 
 /// One communicator of all mesh axes that cut a dimension in [first, last) of the layout; none if nothing is cut.
 CommGroups groups_over(const Layout& layout, int first, int last);
-
-/// Device memory for `count` values of T.
-template <typename T>
-class DeviceArray {
- public:
-  DeviceArray() = default;
-  explicit DeviceArray(Index count)
-      : block_(MemorySpace::device, static_cast<std::size_t>(count) * sizeof(T)), count_(count) {}
-  T* data() const { return static_cast<T*>(block_.data()); }
-  Index count() const { return count_; }
-
- private:
-  MemoryBlock block_;
-  Index count_ = 0;
-};
 
 /// Each moment merged over the ranks, in rank order: the same bits on every rank.
 void merge_over(const CommGroups& groups, const DeviceArray<Moment>& moments);

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <vector>
+
+#include "parallel/box.hpp"
+#include "solver/ops/device_array.hpp"
+#include "solver/tensor/tensor.hpp"
+
+// Internal to attention: one process, local queries against one block of keys and values, in tiles that stay in cache.
+namespace tessera::attention_detail {
+
+/// Tokens of a block: their global flattened indices, in local order, on host and device.
+struct Positions {
+  std::vector<Index> host;
+  DeviceArray<Index> device;
+  Index size() const { return static_cast<Index>(host.size()); }
+};
+/// Of a box of (B, *tokens, heads, d) within a tensor of `shape`.
+Positions positions_of(const Shape& shape, const Box& box);
+
+/// mask(b, h, i, j) for global indices; strides are 0 where the mask broadcasts.
+struct MaskView {
+  DType type = DType::u8;  ///< u8: 0 hides; f32 or f64: added
+  const void* data = nullptr;
+  Index batch = 0, head = 0, row = 0, column = 0;  ///< strides
+  Index first_row = 0;                             ///< query of the first row stored
+};
+
+/// What stays the same over all key blocks. A (f32 or f64) is the type of arithmetic.
+struct Problem {
+  Index batch = 0, heads = 0, d = 0, dv = 0;
+  Index first_batch = 0, first_head = 0;  ///< global indices of the local ones
+  double scale = 1;
+  bool causal = false;
+  MaskView mask;
+  Positions queries;
+};
+
+/// Running state of the local queries (batch, heads, queries), and the unnormalised output (batch, queries, heads, dv).
+template <typename A>
+struct Running {
+  DeviceArray<A> maximum, sum, out;
+};
+template <typename A>
+Running<A> start_running(const Problem& problem);
+
+/// Adds the keys of a block: k (batch, keys, heads, d), v (batch, keys, heads, dv).
+template <typename A>
+void attend(const Problem& problem, const A* q, const Positions& keys, const A* k, const A* v, const Running<A>& state);
+
+/// out /= sum; returns the log-sum-exp of each query (0 where it saw no key, whose output is 0).
+template <typename A>
+DeviceArray<A> finish_running(const Problem& problem, const Running<A>& state);
+
+/// sum over dv of out * gout, as (batch, heads, queries).
+template <typename A>
+DeviceArray<A> output_products(const Problem& problem, const A* out, const A* gout);
+
+/// Adds the contributions of a key block to dq, dk and dv.
+template <typename A>
+struct BackwardInputs {
+  const A* q = nullptr;
+  const A* gout = nullptr;
+  const A* lse = nullptr;       ///< global log-sum-exp (batch, heads, queries)
+  const A* products = nullptr;  ///< from output_products, of the global output
+};
+template <typename A>
+void attend_backward(const Problem& problem, const BackwardInputs<A>& in, const Positions& keys, const A* k, const A* v,
+                     A* dq, A* dk, A* dv);
+
+}  // namespace tessera::attention_detail
