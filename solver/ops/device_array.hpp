@@ -43,7 +43,8 @@ MemoryBlock copy_for(const Communicator& comm, const DeviceArray<T>& array) {
 template <typename T>
 void all_reduce(Communicator& comm, const DeviceArray<T>& array, ReduceOp op) {
   if (comm.size() == 1 || array.count() == 0) return;
-  if (comm.space() == MemorySpace::device) return comm.all_reduce(array.data(), array.count(), dtype_of<T>, op);
+  if (comm.space() == MemorySpace::device)
+    return comm.all_reduce(array.data(), array.count(), dtype_of<T>, op);
   const MemoryBlock copy = copy_for(comm, array);
   comm.all_reduce(copy.data(), array.count(), dtype_of<T>, op);
   copy_bytes(array.data(), MemorySpace::device, copy.data(), comm.space(), array.bytes());

@@ -2,8 +2,8 @@
 
 #include "solver/tensor/numeric.hpp"
 
-// Internal to solver/ops: reductions over contiguous elements as independent partial sums, so that compilers vectorise them without
-// reassociating and the order is fixed.
+// Internal to solver/ops: reductions over contiguous elements as independent partial sums, so that compilers
+// vectorise them without reassociating and the order is fixed.
 namespace tessera {
 
 inline constexpr int kLanes = 16;

@@ -33,7 +33,8 @@ void check_gemm(Random& random, DType type, DType out, double tolerance) {
   g.stride_a = g.lda * 10;
   g.stride_b = g.ldb * 10;
   g.stride_c = g.ldc * 10;
-  const Tensor a = filled(random, g.stride_a * g.batch + 1, type), b = filled(random, g.stride_b * g.batch + 1, type);
+  const Tensor a = filled(random, g.stride_a * g.batch + 1, type),
+               b = filled(random, g.stride_b * g.batch + 1, type);
   const Tensor c = filled(random, g.stride_c * g.batch + 1, out), bias = filled(random, g.n + 1, out);
   const Values va = a.to_host<double>(), vb = b.to_host<double>(), vbias = bias.to_host<double>();
   Values want = c.to_host<double>();
@@ -87,7 +88,8 @@ TEST(Linear, AgreesWithLoopsAndDifferences) {
     for (std::size_t o = 0; o < 9; ++o) {
       double& y = want[r * 9 + o];
       y = c.operands[2].values[o];
-      for (std::size_t i = 0; i < 7; ++i) y += c.operands[0].values[r * 7 + i] * c.operands[1].values[o * 7 + i];
+      for (std::size_t i = 0; i < 7; ++i)
+        y += c.operands[0].values[r * 7 + i] * c.operands[1].values[o * 7 + i];
     }
   }
   testing::expect_close(outcome.y, want, 1e-14, 1e-14, "linear");
@@ -111,7 +113,8 @@ TEST(Linear, MixedPrecisionKeepsWeightGradientsInSingle) {
   c.operands[1].type = c.operands[2].type = DType::f32;
   const testing::Outcome got = testing::run_case(c, DType::bf16);
   testing::expect_close(got.y, want.y, 2e-2, 0, "y");
-  for (std::size_t i = 0; i < 3; ++i) testing::expect_close(got.gradients[i], want.gradients[i], 2e-2, 0, "gradient");
+  for (std::size_t i = 0; i < 3; ++i)
+    testing::expect_close(got.gradients[i], want.gradients[i], 2e-2, 0, "gradient");
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ using testing::Random;
 using Values = std::vector<double>;
 
 enum class Kind { layer, layer_wide, group, instance, batch, batch_fixed };
-constexpr Kind kKinds[] = {Kind::layer, Kind::layer_wide, Kind::group, Kind::instance, Kind::batch, Kind::batch_fixed};
+constexpr Kind kKinds[] = {Kind::layer,    Kind::layer_wide, Kind::group,
+                           Kind::instance, Kind::batch,      Kind::batch_fixed};
 const Shape kShape{2, 5, 7, 12};
 
 OperatorCase norm_case(Random& random, Kind kind, bool affine) {
@@ -24,20 +25,25 @@ OperatorCase norm_case(Random& random, Kind kind, bool affine) {
   c.add(random, "x", kShape, {0, 1, 2, 3});
   const Shape parameters = kind == Kind::layer_wide ? Shape{7, 12} : Shape{12};
   if (affine) {
-    c.add(random, "weight", parameters, kind == Kind::layer_wide ? std::vector<int>{0, 1} : std::vector<int>{0});
+    c.add(random, "weight", parameters,
+          kind == Kind::layer_wide ? std::vector<int>{0, 1} : std::vector<int>{0});
     c.add(random, "bias", parameters, {0});
   }
   c.op = [=](std::span<const Tensor> in) {
     const Tensor weight = affine ? in[1] : Tensor{}, bias = affine ? in[2] : Tensor{};
     switch (kind) {
       case Kind::layer:
-      case Kind::layer_wide: return layer_norm(in[0], parameters, weight, bias);
-      case Kind::group: return group_norm(in[0], 3, weight, bias);
-      case Kind::instance: return instance_norm(in[0], weight, bias);
-      case Kind::batch: return batch_norm(in[0], {}, {}, weight, bias);
+      case Kind::layer_wide:
+        return layer_norm(in[0], parameters, weight, bias);
+      case Kind::group:
+        return group_norm(in[0], 3, weight, bias);
+      case Kind::instance:
+        return instance_norm(in[0], weight, bias);
+      case Kind::batch:
+        return batch_norm(in[0], {}, {}, weight, bias);
       default:
-        return batch_norm(in[0], Tensor::full(Shape{12}, 0.25, DType::f64), Tensor::full(Shape{12}, 2, DType::f64),
-                          weight, bias, {.training = false});
+        return batch_norm(in[0], Tensor::full(Shape{12}, 0.25, DType::f64),
+                          Tensor::full(Shape{12}, 2, DType::f64), weight, bias, {.training = false});
     }
   };
   return c;
@@ -47,11 +53,16 @@ OperatorCase norm_case(Random& random, Kind kind, bool affine) {
 int set_of(Kind kind, int i) {
   const int c = i % 12, row = i / 12, b = i / (12 * 35);
   switch (kind) {
-    case Kind::layer: return row;
-    case Kind::layer_wide: return row / 7;
-    case Kind::group: return b * 3 + c / 4;
-    case Kind::instance: return b * 12 + c;
-    default: return c;
+    case Kind::layer:
+      return row;
+    case Kind::layer_wide:
+      return row / 7;
+    case Kind::group:
+      return b * 3 + c / 4;
+    case Kind::instance:
+      return b * 12 + c;
+    default:
+      return c;
   }
 }
 
@@ -137,7 +148,8 @@ TEST(BatchNorm, RunningStatisticsFollowTheGlobalBatch) {
   for (const Mesh& mesh : testing::meshes()) {
     const Tensor mean = Tensor::zeros(Shape{5}), variance = Tensor::full(Shape{5}, 1);
     const Layout layout = testing::random_layout(random, mesh, Shape{1, 12, 5}, {1}, testing::Cuts::empty);
-    batch_norm(testing::tensor_of(x, Shape{1, 12, 5}, DType::f32, layout), mean, variance, {}, {}, {.momentum = 0.3});
+    batch_norm(testing::tensor_of(x, Shape{1, 12, 5}, DType::f32, layout), mean, variance, {}, {},
+               {.momentum = 0.3});
     for (std::size_t ch = 0; ch < 5; ++ch) {
       double m = 0, v = 0;
       for (std::size_t i = 0; i < 12; ++i) m += x[i * 5 + ch] / 12;

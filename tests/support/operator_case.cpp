@@ -8,14 +8,16 @@
 namespace tessera::testing {
 
 void OperatorCase::add(Random& random, std::string name, const Shape& shape, std::vector<int> dims) {
-  operands.push_back({std::move(name), shape, random_values(random, count(shape)), std::move(dims), true, {}});
+  operands.push_back(
+      {std::move(name), shape, random_values(random, count(shape)), std::move(dims), true, {}});
 }
 
 Outcome run_case(OperatorCase& c, DType type, std::span<const Layout> layouts) {
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < c.operands.size(); ++i) {
     const auto& o = c.operands[i];
-    inputs.push_back(tensor_of(o.values, o.shape, o.type.value_or(type), layouts.empty() ? Layout{} : layouts[i]));
+    inputs.push_back(
+        tensor_of(o.values, o.shape, o.type.value_or(type), layouts.empty() ? Layout{} : layouts[i]));
     if (o.differentiable) inputs.back().set_requires_grad();
   }
   const Tensor y = c.op(inputs);
@@ -26,12 +28,14 @@ Outcome run_case(OperatorCase& c, DType type, std::span<const Layout> layouts) {
   y.backward(tensor_of(c.cotangent, y.shape(), y.dtype(), y.is_shard() ? y.layout().reduced() : Layout{}));
   Outcome outcome{values_of(y), {}};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    outcome.gradients.push_back(c.operands[i].differentiable ? values_of(inputs[i].grad()) : std::vector<double>{});
+    outcome.gradients.push_back(c.operands[i].differentiable ? values_of(inputs[i].grad())
+                                                             : std::vector<double>{});
   }
   return outcome;
 }
 
-void expect_same_under_layouts(OperatorCase& c, Random& random, const Outcome& want, DType type, double tolerance) {
+void expect_same_under_layouts(OperatorCase& c, Random& random, const Outcome& want, DType type,
+                               double tolerance) {
   for (const Mesh& mesh : meshes()) {
     for (const Cuts cuts : {Cuts::even, Cuts::uneven, Cuts::empty}) {
       std::vector<Layout> layouts;
@@ -56,7 +60,8 @@ void expect_finite_differences(OperatorCase& c, Random& random, const Outcome& a
   const auto contracted = [&] {
     const NoGrad no_grad;
     std::vector<Tensor> inputs;
-    for (const auto& o : c.operands) inputs.push_back(tensor_of(o.values, o.shape, o.type.value_or(DType::f64)));
+    for (const auto& o : c.operands)
+      inputs.push_back(tensor_of(o.values, o.shape, o.type.value_or(DType::f64)));
     const std::vector<double> y = values_of(c.op(inputs));
     double sum = 0;
     for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * c.cotangent[i];

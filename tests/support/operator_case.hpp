@@ -15,9 +15,9 @@ struct OperatorCase {
     std::string name;
     Shape shape;
     std::vector<double> values;
-    std::vector<int> dims;         ///< dimensions that layouts may cut
+    std::vector<int> dims;  ///< dimensions that layouts may cut
     bool differentiable = true;
-    std::optional<DType> type;     ///< fixed, whatever the operator computes in
+    std::optional<DType> type;  ///< fixed, whatever the operator computes in
   };
   std::string text;
   std::vector<Operand> operands;
@@ -35,7 +35,8 @@ struct Outcome {
 /// One layout per operand; an empty one makes it plain.
 Outcome run_case(OperatorCase& c, DType type, std::span<const Layout> layouts = {});
 /// Runs under random layouts of every mesh and compares with `want`.
-void expect_same_under_layouts(OperatorCase& c, Random& random, const Outcome& want, DType type, double tolerance);
+void expect_same_under_layouts(OperatorCase& c, Random& random, const Outcome& want, DType type,
+                               double tolerance);
 /// Compares the f64 gradients along random directions with central differences.
 void expect_finite_differences(OperatorCase& c, Random& random, const Outcome& at);
 

@@ -67,7 +67,8 @@ template <typename T>
 Tensor narrowed(const Compute<T>* values, const Layout& layout, const Shape& shape) {
   const Tensor result = empty(layout, shape, dtype_of<T>);
   T* out = result.data<T>();
-  for_each("attention_narrow", result.local_count(), KOKKOS_LAMBDA(Index i) { store(out[i], values[i]); });
+  for_each(
+      "attention_narrow", result.local_count(), KOKKOS_LAMBDA(Index i) { store(out[i], values[i]); });
   return result;
 }
 
@@ -84,13 +85,14 @@ void merge_running(const Call& call, const Running<A>& state) {
   const A* maximum = state.maximum.data();
   A* sum = state.sum.data();
   A* out = state.out.data();
-  for_each("attention_rescale", rows, KOKKOS_LAMBDA(Index r) {
-    const Index b = r / (heads * nq), h = r / nq % heads, i = r % nq;
-    const A factor = sum[r] > 0 ? fast_exp(before[r] - maximum[r]) : A(0);
-    sum[r] *= factor;
-    A* row = out + ((b * nq + i) * heads + h) * dv;
-    for (Index c = 0; c < dv; ++c) row[c] *= factor;
-  });
+  for_each(
+      "attention_rescale", rows, KOKKOS_LAMBDA(Index r) {
+        const Index b = r / (heads * nq), h = r / nq % heads, i = r % nq;
+        const A factor = sum[r] > 0 ? fast_exp(before[r] - maximum[r]) : A(0);
+        sum[r] *= factor;
+        A* row = out + ((b * nq + i) * heads + h) * dv;
+        for (Index c = 0; c < dv; ++c) row[c] *= factor;
+      });
   all_reduce(*call.merge, state.sum, ReduceOp::sum);
   all_reduce(*call.merge, state.out, ReduceOp::sum);
 }
@@ -104,7 +106,8 @@ Tensor run(const Call& call, const Operands& x) {
   for_each_block<T>(
       call.ring, x.k, x.v,
       [&](int owner, const A* k, const A* v) {
-        attend(p, wide_q.template data<A>(), call.ring.positions[static_cast<std::size_t>(owner)], k, v, state);
+        attend(p, wide_q.template data<A>(), call.ring.positions[static_cast<std::size_t>(owner)], k, v,
+               state);
       },
       [] {});
   merge_running(call, state);
@@ -113,38 +116,41 @@ Tensor run(const Call& call, const Operands& x) {
   out_shape.back() = p.dv;
   Tensor y = narrowed<T>(state.out.data(), call.axes.out, out_shape);
 
-  record("attention", {x.q, x.k, x.v}, y,
-         [call, lse, q = x.q.detach(), k = x.k.detach(), v = x.v.detach(), out = y.detach()](const Tensor& gy) {
-           const CommScope scope("attention");
-           const Tensor q_wide = widened<T>(q), gy_wide = widened<T>(gy), out_wide = widened<T>(out);
-           const DeviceArray<A> products =
-               output_products(call.problem, out_wide.template data<A>(), gy_wide.template data<A>());
-           const BackwardInputs<A> in{q_wide.template data<A>(), gy_wide.template data<A>(), lse.data(),
-                                      products.data()};
-           const DeviceArray<A> dq(q.local_count());
-           dq.zero();
-           BlockGradients<A> dkv(call.ring);
-           for_each_block<T>(
-               call.ring, k, v,
-               [&](int owner, const A* k_block, const A* v_block) {
-                 attend_backward(call.problem, in, call.ring.positions[static_cast<std::size_t>(owner)], k_block,
-                                 v_block, dq.data(), dkv.dk(), dkv.dv(owner));
-               },
-               [&] { dkv.advance(); });
-           const A* dk = dkv.dk();
-           return Gradients{narrowed<T>(dq.data(), call.axes.dq, q.shape()), narrowed<T>(dk, call.axes.dk, k.shape()),
-                            narrowed<T>(dk + k.local_count(), call.axes.dv, v.shape())};
-         });
+  record(
+      "attention", {x.q, x.k, x.v}, y,
+      [call, lse, q = x.q.detach(), k = x.k.detach(), v = x.v.detach(), out = y.detach()](const Tensor& gy) {
+        const CommScope scope("attention");
+        const Tensor q_wide = widened<T>(q), gy_wide = widened<T>(gy), out_wide = widened<T>(out);
+        const DeviceArray<A> products =
+            output_products(call.problem, out_wide.template data<A>(), gy_wide.template data<A>());
+        const BackwardInputs<A> in{q_wide.template data<A>(), gy_wide.template data<A>(), lse.data(),
+                                   products.data()};
+        const DeviceArray<A> dq(q.local_count());
+        dq.zero();
+        BlockGradients<A> dkv(call.ring);
+        for_each_block<T>(
+            call.ring, k, v,
+            [&](int owner, const A* k_block, const A* v_block) {
+              attend_backward(call.problem, in, call.ring.positions[static_cast<std::size_t>(owner)], k_block,
+                              v_block, dq.data(), dkv.dk(), dkv.dv(owner));
+            },
+            [&] { dkv.advance(); });
+        const A* dk = dkv.dk();
+        return Gradients{narrowed<T>(dq.data(), call.axes.dq, q.shape()),
+                         narrowed<T>(dk, call.axes.dk, k.shape()),
+                         narrowed<T>(dk + k.local_count(), call.axes.dv, v.shape())};
+      });
   return y;
 }
 
 void check(const Tensor& q, const Tensor& k, const Tensor& v) {
   const auto bad = [](const char* what, const Tensor& t, const Tensor& other) {
-    fail(ExitCode::internal, "attention", "{}: found {}, expected (B, *tokens, heads, d) fitting {}", what, describe(t),
-         describe(other));
+    fail(ExitCode::internal, "attention", "{}: found {}, expected (B, *tokens, heads, d) fitting {}", what,
+         describe(t), describe(other));
   };
   if (q.ndim() < 4) bad("q", q, k);
-  if (k.ndim() < 4 || k.dim(0) != q.dim(0) || k.dim(-2) != q.dim(-2) || k.dim(-1) != q.dim(-1)) bad("k", k, q);
+  if (k.ndim() < 4 || k.dim(0) != q.dim(0) || k.dim(-2) != q.dim(-2) || k.dim(-1) != q.dim(-1))
+    bad("k", k, q);
   bool fits = v.ndim() == k.ndim();
   for (int d = 0; fits && d + 1 < k.ndim(); ++d) fits = v.dim(d) == k.dim(d);
   if (!fits) bad("v", v, k);
@@ -181,8 +187,8 @@ Tensor arrange_mask(const Tensor& mask_in, const Operands& x, MaskView& view) {
   bool fits = mask.ndim() == 4;
   for (int d = 0; fits && d < 4; ++d) fits = mask.dim(d) == 1 || mask.dim(d) == whole[d];
   if (!fits || mask.dtype() == DType::i32 || mask.dtype() == DType::i64) {
-    fail(ExitCode::internal, "attention", "mask: found {}, expected u8 or floating and sizes 1 or {}", describe(mask),
-         to_string(whole));
+    fail(ExitCode::internal, "attention", "mask: found {}, expected u8 or floating and sizes 1 or {}",
+         describe(mask), to_string(whole));
   }
   if (mask.dtype() == DType::bf16) mask = mask.to(DType::f32);
   if (mask.is_shard()) {
@@ -225,9 +231,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   std::vector<std::string> merged;
   for (const int a : call.axes.merge_axes) merged.emplace_back(x.q.layout().mesh().axis_name(a));
   if (!merged.empty()) call.merge = x.q.layout().mesh().sub(merged).comm_ptr();
-  return dispatch_floating(q.dtype(), "attention", [&](auto* tag) {
-    return run<std::remove_pointer_t<decltype(tag)>>(call, x);
-  });
+  return dispatch_floating(q.dtype(), "attention",
+                           [&](auto* tag) { return run<std::remove_pointer_t<decltype(tag)>>(call, x); });
 }
 
 }  // namespace tessera

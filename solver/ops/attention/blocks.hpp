@@ -13,9 +13,9 @@ namespace tessera::attention_detail {
 
 /// Whose blocks travel, and what is in them.
 struct BlockRing {
-  CommPtr comm;                          ///< null: one block, the local one
-  std::vector<Positions> positions;      ///< tokens of each ring rank's block
-  std::vector<Index> k_elements;         ///< a block is [k | v]
+  CommPtr comm;                      ///< null: one block, the local one
+  std::vector<Positions> positions;  ///< tokens of each ring rank's block
+  std::vector<Index> k_elements;     ///< a block is [k | v]
   std::vector<Index> elements;
 };
 
@@ -31,7 +31,8 @@ Tensor widened(const Tensor& x) {
 
 template <typename T>
 void widen(const T* from, Index n, Compute<T>* to) {
-  for_each("attention_widen", n, KOKKOS_LAMBDA(Index i) { to[i] = load(from[i]); });
+  for_each(
+      "attention_widen", n, KOKKOS_LAMBDA(Index i) { to[i] = load(from[i]); });
 }
 
 template <typename T>
@@ -42,9 +43,11 @@ DeviceArray<T> packed(const Tensor& k, const Tensor& v) {
   return block;
 }
 
-/// Calls use(owner, k, v) for every block, the local one first, while the next one travels; advance() follows each call.
+/// Calls use(owner, k, v) for every block, the local one first, while the next one travels; advance() follows
+/// each call.
 template <typename T, typename Use, typename Advance>
-void for_each_block(const BlockRing& ring, const Tensor& k, const Tensor& v, const Use& use, const Advance& advance) {
+void for_each_block(const BlockRing& ring, const Tensor& k, const Tensor& v, const Use& use,
+                    const Advance& advance) {
   using A = Compute<T>;
   if (!ring.comm) {
     const Tensor wide_k = widened<T>(k), wide_v = widened<T>(v);

@@ -13,7 +13,8 @@ namespace {
 constexpr Index kQueryTile = 128;
 constexpr Index kKeyTile = 512;
 
-/// A rectangle of scores of one sample and head: queries [i0, i0 + m), keys [j0, j0 + n), row-major in scratch memory.
+/// A rectangle of scores of one sample and head: queries [i0, i0 + m), keys [j0, j0 + n), row-major in
+/// scratch memory.
 struct Tile {
   Index b = 0, h = 0;
   Index i0 = 0, m = 0;
@@ -38,9 +39,14 @@ struct Scorer {
       for (Index j = 0; j < n; ++j) {
         const Index at = base + tile_keys[j] * mask.column;
         switch (mask.type) {
-          case DType::u8: row[j] = static_cast<const std::uint8_t*>(mask.data)[at] ? row[j] : hidden; break;
-          case DType::f64: row[j] += static_cast<A>(static_cast<const double*>(mask.data)[at]); break;
-          default: row[j] += static_cast<A>(static_cast<const float*>(mask.data)[at]);
+          case DType::u8:
+            row[j] = static_cast<const std::uint8_t*>(mask.data)[at] ? row[j] : hidden;
+            break;
+          case DType::f64:
+            row[j] += static_cast<A>(static_cast<const double*>(mask.data)[at]);
+            break;
+          default:
+            row[j] += static_cast<A>(static_cast<const float*>(mask.data)[at]);
         }
       }
     }
@@ -66,7 +72,9 @@ void for_each_tile(const Problem& p, const Positions& keys, const Body& body) {
     for (Index h = 0; h < p.heads; ++h) {
       for (Index i0 = 0; i0 < p.queries.size(); i0 += kQueryTile) {
         for (Index j0 = 0; j0 < keys.size(); j0 += kKeyTile) {
-          Tile t{b, h, i0, std::min(kQueryTile, p.queries.size() - i0), j0, std::min(kKeyTile, keys.size() - j0)};
+          Tile t{b,  h,
+                 i0, std::min(kQueryTile, p.queries.size() - i0),
+                 j0, std::min(kKeyTile, keys.size() - j0)};
           if (p.causal) {
             // Positions rise within a block.
             const auto at = [](const Positions& of, Index i) { return of.host[static_cast<std::size_t>(i)]; };
@@ -87,17 +95,19 @@ Gemm product(Index m, Index n, Index k) {
 
 /// scores (m, n) = q k^T.
 template <typename A>
-void score_products(const Problem& p, const Tile& t, Index depth, const A* q, Index keys, const A* k, A* scores) {
+void score_products(const Problem& p, const Tile& t, Index depth, const A* q, Index keys, const A* k,
+                    A* scores) {
   Gemm g = product<A>(t.m, t.n, depth);
   g.transpose_b = true;
   g.lda = g.ldb = p.heads * depth;
-  gemm(g, q + ((t.b * p.queries.size() + t.i0) * p.heads + t.h) * depth, k + ((t.b * keys + t.j0) * p.heads + t.h) * depth,
-       scores);
+  gemm(g, q + ((t.b * p.queries.size() + t.i0) * p.heads + t.h) * depth,
+       k + ((t.b * keys + t.j0) * p.heads + t.h) * depth, scores);
 }
 
 /// into (m, depth) += weights (m, n) values (n, depth), values at the tile's keys and result at its queries.
 template <typename A>
-void add_to_queries(const Problem& p, const Tile& t, Index depth, const A* weights, Index keys, const A* values, A* into) {
+void add_to_queries(const Problem& p, const Tile& t, Index depth, const A* weights, Index keys,
+                    const A* values, A* into) {
   Gemm g = product<A>(t.m, depth, t.n);
   g.ldb = g.ldc = p.heads * depth;
   g.accumulate = true;
@@ -105,9 +115,11 @@ void add_to_queries(const Problem& p, const Tile& t, Index depth, const A* weigh
        into + ((t.b * p.queries.size() + t.i0) * p.heads + t.h) * depth);
 }
 
-/// into (n, depth) += weights^T (n, m) values (m, depth), values at the tile's queries and result at its keys.
+/// into (n, depth) += weights^T (n, m) values (m, depth), values at the tile's queries and result at its
+/// keys.
 template <typename A>
-void add_to_keys(const Problem& p, const Tile& t, Index depth, const A* weights, Index keys, const A* values, A* into) {
+void add_to_keys(const Problem& p, const Tile& t, Index depth, const A* weights, Index keys, const A* values,
+                 A* into) {
   Gemm g = product<A>(t.n, depth, t.m);
   g.transpose_a = true;
   g.ldb = g.ldc = p.heads * depth;
@@ -118,58 +130,61 @@ void add_to_keys(const Problem& p, const Tile& t, Index depth, const A* weights,
 
 /// Scores become exp(score - running maximum); maximum, sum and output of each query follow.
 template <typename A>
-void update_running(const Problem& p, const Tile& t, const Scorer<A>& scorer, A* scores, const Running<A>& state) {
+void update_running(const Problem& p, const Tile& t, const Scorer<A>& scorer, A* scores,
+                    const Running<A>& state) {
   const Index nq = p.queries.size(), first = (t.b * p.heads + t.h) * nq + t.i0, base = mask_base(p, t);
   const Index stride = p.heads * p.dv, dv = p.dv;
   A* maximum = state.maximum.data() + first;
   A* sum = state.sum.data() + first;
   A* out = state.out.data() + (t.b * nq + t.i0) * stride + t.h * dv;
-  for_each("attention_softmax", t.m, KOKKOS_LAMBDA(Index i) {
-    A* row = scores + i * t.n;
-    scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
-    const A lowest = -std::numeric_limits<A>::infinity();
-    A lane[kLanes];
-    for (int l = 0; l < kLanes; ++l) lane[l] = maximum[i];
-    Index j = 0;
-    for (; j + kLanes <= t.n; j += kLanes) {
-      for (int l = 0; l < kLanes; ++l) lane[l] = row[j + l] > lane[l] ? row[j + l] : lane[l];
-    }
-    for (; j < t.n; ++j) lane[0] = row[j] > lane[0] ? row[j] : lane[0];
-    A top = lane[0];
-    for (int l = 1; l < kLanes; ++l) top = lane[l] > top ? lane[l] : top;
-    if (top == lowest) {  // nothing visible so far
-      for (j = 0; j < t.n; ++j) row[j] = 0;
-      return;
-    }
-    for (j = 0; j < t.n; ++j) row[j] = fast_exp(row[j] - top);
-    const A total = lane_sum<A>(t.n, [row](Index c) { return row[c]; });
-    if (top != maximum[i]) {
-      const A shrink = fast_exp(maximum[i] - top);
-      sum[i] *= shrink;
-      for (Index c = 0; c < dv; ++c) out[i * stride + c] *= shrink;
-      maximum[i] = top;
-    }
-    sum[i] += total;
-  });
+  for_each(
+      "attention_softmax", t.m, KOKKOS_LAMBDA(Index i) {
+        A* row = scores + i * t.n;
+        scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
+        const A lowest = -std::numeric_limits<A>::infinity();
+        A lane[kLanes];
+        for (int l = 0; l < kLanes; ++l) lane[l] = maximum[i];
+        Index j = 0;
+        for (; j + kLanes <= t.n; j += kLanes) {
+          for (int l = 0; l < kLanes; ++l) lane[l] = row[j + l] > lane[l] ? row[j + l] : lane[l];
+        }
+        for (; j < t.n; ++j) lane[0] = row[j] > lane[0] ? row[j] : lane[0];
+        A top = lane[0];
+        for (int l = 1; l < kLanes; ++l) top = lane[l] > top ? lane[l] : top;
+        if (top == lowest) {  // nothing visible so far
+          for (j = 0; j < t.n; ++j) row[j] = 0;
+          return;
+        }
+        for (j = 0; j < t.n; ++j) row[j] = fast_exp(row[j] - top);
+        const A total = lane_sum<A>(t.n, [row](Index c) { return row[c]; });
+        if (top != maximum[i]) {
+          const A shrink = fast_exp(maximum[i] - top);
+          sum[i] *= shrink;
+          for (Index c = 0; c < dv; ++c) out[i * stride + c] *= shrink;
+          maximum[i] = top;
+        }
+        sum[i] += total;
+      });
 }
 
 /// scores become probabilities p, and dp becomes the gradient of the products: scale p (dp - out . gout).
 template <typename A>
-void probability_gradients(const Problem& p, const Tile& t, const Scorer<A>& scorer, const BackwardInputs<A>& in, A* scores,
-                           A* dp) {
+void probability_gradients(const Problem& p, const Tile& t, const Scorer<A>& scorer,
+                           const BackwardInputs<A>& in, A* scores, A* dp) {
   const Index first = (t.b * p.heads + t.h) * p.queries.size() + t.i0, base = mask_base(p, t);
   const A* lse = in.lse + first;
   const A* products = in.products + first;
-  for_each("attention_softmax_gradient", t.m, KOKKOS_LAMBDA(Index i) {
-    A* row = scores + i * t.n;
-    A* gradient = dp + i * t.n;
-    scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
-    const A shift = lse[i], inner = products[i], scale = scorer.scale;
-    for (Index j = 0; j < t.n; ++j) {
-      row[j] = fast_exp(row[j] - shift);
-      gradient[j] = scale * row[j] * (gradient[j] - inner);
-    }
-  });
+  for_each(
+      "attention_softmax_gradient", t.m, KOKKOS_LAMBDA(Index i) {
+        A* row = scores + i * t.n;
+        A* gradient = dp + i * t.n;
+        scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
+        const A shift = lse[i], inner = products[i], scale = scorer.scale;
+        for (Index j = 0; j < t.n; ++j) {
+          row[j] = fast_exp(row[j] - shift);
+          gradient[j] = scale * row[j] * (gradient[j] - inner);
+        }
+      });
 }
 
 }  // namespace
@@ -194,14 +209,16 @@ Running<A> start_running(const Problem& p) {
   const Index rows = p.batch * p.heads * p.queries.size();
   Running<A> state{DeviceArray<A>(rows), DeviceArray<A>(rows), DeviceArray<A>(rows * p.dv)};
   A* maximum = state.maximum.data();
-  for_each("attention_start", rows, KOKKOS_LAMBDA(Index i) { maximum[i] = -std::numeric_limits<A>::infinity(); });
+  for_each(
+      "attention_start", rows, KOKKOS_LAMBDA(Index i) { maximum[i] = -std::numeric_limits<A>::infinity(); });
   state.sum.zero();
   state.out.zero();
   return state;
 }
 
 template <typename A>
-void attend(const Problem& p, const A* q, const Positions& keys, const A* k, const A* v, const Running<A>& state) {
+void attend(const Problem& p, const A* q, const Positions& keys, const A* k, const A* v,
+            const Running<A>& state) {
   const Scorer<A> scorer = scorer_of<A>(p, keys);
   const DeviceArray<A> scores(std::min(kQueryTile, p.queries.size()) * std::min(kKeyTile, keys.size()));
   for_each_tile(p, keys, [&](const Tile& t) {
@@ -219,13 +236,14 @@ DeviceArray<A> finish_running(const Problem& p, const Running<A>& state) {
   const A* maximum = state.maximum.data();
   const A* sum = state.sum.data();
   A* out = state.out.data();
-  for_each("attention_finish", rows, KOKKOS_LAMBDA(Index r) {
-    const Index b = r / (heads * nq), h = r / nq % heads, i = r % nq;
-    const A factor = sum[r] > 0 ? 1 / sum[r] : 0;
-    lse[r] = sum[r] > 0 ? maximum[r] + std::log(sum[r]) : 0;
-    A* row = out + ((b * nq + i) * heads + h) * dv;
-    for (Index c = 0; c < dv; ++c) row[c] *= factor;
-  });
+  for_each(
+      "attention_finish", rows, KOKKOS_LAMBDA(Index r) {
+        const Index b = r / (heads * nq), h = r / nq % heads, i = r % nq;
+        const A factor = sum[r] > 0 ? 1 / sum[r] : 0;
+        lse[r] = sum[r] > 0 ? maximum[r] + std::log(sum[r]) : 0;
+        A* row = out + ((b * nq + i) * heads + h) * dv;
+        for (Index c = 0; c < dv; ++c) row[c] *= factor;
+      });
   return result;
 }
 
@@ -234,17 +252,18 @@ DeviceArray<A> output_products(const Problem& p, const A* out, const A* gout) {
   const Index rows = p.batch * p.heads * p.queries.size(), nq = p.queries.size(), heads = p.heads, dv = p.dv;
   const DeviceArray<A> result(rows);
   A* products = result.data();
-  for_each("attention_output_products", rows, KOKKOS_LAMBDA(Index r) {
-    const Index b = r / (heads * nq), h = r / nq % heads, i = r % nq;
-    const Index at = ((b * nq + i) * heads + h) * dv;
-    products[r] = dot(out + at, gout + at, dv);
-  });
+  for_each(
+      "attention_output_products", rows, KOKKOS_LAMBDA(Index r) {
+        const Index b = r / (heads * nq), h = r / nq % heads, i = r % nq;
+        const Index at = ((b * nq + i) * heads + h) * dv;
+        products[r] = dot(out + at, gout + at, dv);
+      });
   return result;
 }
 
 template <typename A>
-void attend_backward(const Problem& p, const BackwardInputs<A>& in, const Positions& keys, const A* k, const A* v, A* dq,
-                     A* dk, A* dv) {
+void attend_backward(const Problem& p, const BackwardInputs<A>& in, const Positions& keys, const A* k,
+                     const A* v, A* dq, A* dk, A* dv) {
   const Scorer<A> scorer = scorer_of<A>(p, keys);
   const Index area = std::min(kQueryTile, p.queries.size()) * std::min(kKeyTile, keys.size());
   const DeviceArray<A> scores(area), gradients(area);
@@ -258,13 +277,14 @@ void attend_backward(const Problem& p, const BackwardInputs<A>& in, const Positi
   });
 }
 
-#define TESSERA_INSTANTIATE(A)                                                                                       \
-  template Running<A> start_running<A>(const Problem&);                                                             \
-  template void attend<A>(const Problem&, const A*, const Positions&, const A*, const A*, const Running<A>&);       \
-  template DeviceArray<A> finish_running<A>(const Problem&, const Running<A>&);                                     \
-  template DeviceArray<A> output_products<A>(const Problem&, const A*, const A*);                                   \
-  template void attend_backward<A>(const Problem&, const BackwardInputs<A>&, const Positions&, const A*, const A*, A*, \
-                                   A*, A*);
+#define TESSERA_INSTANTIATE(A)                                                                           \
+  template Running<A> start_running<A>(const Problem&);                                                  \
+  template void attend<A>(const Problem&, const A*, const Positions&, const A*, const A*,                \
+                          const Running<A>&);                                                            \
+  template DeviceArray<A> finish_running<A>(const Problem&, const Running<A>&);                          \
+  template DeviceArray<A> output_products<A>(const Problem&, const A*, const A*);                        \
+  template void attend_backward<A>(const Problem&, const BackwardInputs<A>&, const Positions&, const A*, \
+                                   const A*, A*, A*, A*);
 TESSERA_INSTANTIATE(float)
 TESSERA_INSTANTIATE(double)
 #undef TESSERA_INSTANTIATE

@@ -6,7 +6,8 @@
 #include "solver/ops/device_array.hpp"
 #include "solver/tensor/tensor.hpp"
 
-// Internal to attention: one process, local queries against one block of keys and values, in tiles that stay in cache.
+// Internal to attention: one process, local queries against one block of keys and values, in tiles that stay
+// in cache.
 namespace tessera::attention_detail {
 
 /// Tokens of a block: their global flattened indices, in local order, on host and device.
@@ -36,7 +37,8 @@ struct Problem {
   Positions queries;
 };
 
-/// Running state of the local queries (batch, heads, queries), and the unnormalised output (batch, queries, heads, dv).
+/// Running state of the local queries (batch, heads, queries), and the unnormalised output (batch, queries,
+/// heads, dv).
 template <typename A>
 struct Running {
   DeviceArray<A> maximum, sum, out;
@@ -46,7 +48,8 @@ Running<A> start_running(const Problem& problem);
 
 /// Adds the keys of a block: k (batch, keys, heads, d), v (batch, keys, heads, dv).
 template <typename A>
-void attend(const Problem& problem, const A* q, const Positions& keys, const A* k, const A* v, const Running<A>& state);
+void attend(const Problem& problem, const A* q, const Positions& keys, const A* k, const A* v,
+            const Running<A>& state);
 
 /// out /= sum; returns the log-sum-exp of each query (0 where it saw no key, whose output is 0).
 template <typename A>
@@ -65,7 +68,7 @@ struct BackwardInputs {
   const A* products = nullptr;  ///< from output_products, of the global output
 };
 template <typename A>
-void attend_backward(const Problem& problem, const BackwardInputs<A>& in, const Positions& keys, const A* k, const A* v,
-                     A* dq, A* dk, A* dv);
+void attend_backward(const Problem& problem, const BackwardInputs<A>& in, const Positions& keys, const A* k,
+                     const A* v, A* dq, A* dk, A* dv);
 
 }  // namespace tessera::attention_detail

@@ -23,7 +23,9 @@ bool has_role(const Layout& layout, Role role) {
   return false;
 }
 
-int dim_of(Role role, int dims) { return role == Role::batch ? 0 : dims - 2; }
+int dim_of(Role role, int dims) {
+  return role == Role::batch ? 0 : dims - 2;
+}
 
 /// Who is brought to whom on one axis.
 struct Decision {
@@ -37,7 +39,8 @@ Decision decide(const Layout& q, const Layout& k, int axis) {
   if (rq == Role::heads || rq == Role::batch) return {rq, rq, false};
   // q cuts heads or batch on another axis, if at all: then k follows there, and is whole here.
   const bool pairwise = rk == Role::heads || rk == Role::batch;
-  if (pairwise) return rq == Role::whole && !has_role(q, rk) ? Decision{rk, rk, true} : Decision{rq, Role::whole, false};
+  if (pairwise)
+    return rq == Role::whole && !has_role(q, rk) ? Decision{rk, rk, true} : Decision{rq, Role::whole, false};
   return {rq, rk, false};
 }
 

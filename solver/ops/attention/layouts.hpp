@@ -8,9 +8,9 @@
 namespace tessera::attention_detail {
 
 struct AxisPlan {
-  Layout q, k, v;     ///< layouts to which the operands are brought first
+  Layout q, k, v;  ///< layouts to which the operands are brought first
   Layout out;
-  Layout dq, dk, dv;  ///< of the gradients
+  Layout dq, dk, dv;            ///< of the gradients
   std::vector<int> ring_axes;   ///< both sides sharded on tokens
   std::vector<int> merge_axes;  ///< keys sharded on tokens, queries whole
 };

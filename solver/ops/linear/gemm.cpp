@@ -29,8 +29,10 @@ void fill_rows(const Gemm& g, T* c, const T* bias) {
       "gemm_fill", Kokkos::RangePolicy<Kokkos::IndexType<Index>>(0, m * g.batch), KOKKOS_LAMBDA(Index i) {
         T* row = c + (i / m) * stride + (i % m) * ldc;
         for (Index j = 0; j < n; ++j) {
-          if (bias) row[j] = bias[j];
-          else store(row[j], 0.f);
+          if (bias)
+            row[j] = bias[j];
+          else
+            store(row[j], 0.f);
         }
       });
 }
@@ -40,8 +42,8 @@ void gemm_f32(const Gemm& g, const float* a, const float* b, float* c, const flo
   const float beta = bias || g.accumulate ? 1.f : 0.f;
   for (Index i = 0; i < g.batch; ++i) {
     const auto status =
-        dnnl::sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, 1.f, a + i * g.stride_a,
-                    g.lda, b + i * g.stride_b, g.ldb, beta, c + i * g.stride_c, g.ldc);
+        dnnl::sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, 1.f,
+                    a + i * g.stride_a, g.lda, b + i * g.stride_b, g.ldb, beta, c + i * g.stride_c, g.ldc);
     require(status == dnnl::status::success, "gemm", "oneDNN refused {} x {} x {}", g.m, g.n, g.k);
   }
 }
@@ -60,7 +62,9 @@ Matmul make_matmul(const Gemm& g, bool has_bias) {
   // One matrix needs no batch dimension, and 2-D problems reach the faster kernels.
   const bool flat = g.batch == 1;
   const auto describe = [&](Index rows, Index columns, const Dims& strides, DType type) {
-    if (flat) return dnnl::memory::desc({rows, columns}, onednn::data_type(type), Dims(strides.begin() + 1, strides.end()));
+    if (flat)
+      return dnnl::memory::desc({rows, columns}, onednn::data_type(type),
+                                Dims(strides.begin() + 1, strides.end()));
     return dnnl::memory::desc({g.batch, rows, columns}, onednn::data_type(type), strides);
   };
   Matmul result;
@@ -83,14 +87,27 @@ Matmul make_matmul(const Gemm& g, bool has_bias) {
   return result;
 }
 
-/// Primitives by shape. Shapes repeat step after step; a program that keeps meeting new ones starts over now and then.
+/// Primitives by shape. Shapes repeat step after step; a program that keeps meeting new ones starts over now
+/// and then.
 const Matmul& cached_matmul(const Gemm& g, bool has_bias) {
   using Key = std::array<Index, 14>;
   constexpr std::size_t most = 512;
   static std::map<Key, Matmul> cache;
   const Index flags = g.transpose_a + 2 * g.transpose_b + 4 * g.accumulate + 8 * has_bias;
-  const Key key{g.m,      g.n,        g.k,        g.lda,      g.ldb, g.ldc, g.batch,
-                g.stride_a, g.stride_b, g.stride_c, flags, static_cast<Index>(g.type), static_cast<Index>(g.out), 0};
+  const Key key{g.m,
+                g.n,
+                g.k,
+                g.lda,
+                g.ldb,
+                g.ldc,
+                g.batch,
+                g.stride_a,
+                g.stride_b,
+                g.stride_c,
+                flags,
+                static_cast<Index>(g.type),
+                static_cast<Index>(g.out),
+                0};
   if (const auto found = cache.find(key); found != cache.end()) return found->second;
   if (cache.size() >= most) cache.clear();
   return cache.emplace(key, make_matmul(g, has_bias)).first->second;
@@ -101,8 +118,9 @@ void gemm_onednn(const Gemm& g, const void* a, const void* b, void* c, const voi
   const auto memory = [](const dnnl::memory::desc& d, const void* data) {
     return dnnl::memory(d, onednn::engine(), const_cast<void*>(data));
   };
-  std::unordered_map<int, dnnl::memory> arguments{
-      {DNNL_ARG_SRC, memory(matmul.a, a)}, {DNNL_ARG_WEIGHTS, memory(matmul.b, b)}, {DNNL_ARG_DST, memory(matmul.c, c)}};
+  std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, memory(matmul.a, a)},
+                                                  {DNNL_ARG_WEIGHTS, memory(matmul.b, b)},
+                                                  {DNNL_ARG_DST, memory(matmul.c, c)}};
   if (bias) arguments.emplace(DNNL_ARG_BIAS, memory(matmul.bias, bias));
   matmul.primitive.execute(onednn::stream(), arguments);
   onednn::stream().wait();
@@ -112,7 +130,8 @@ void gemm_onednn(const Gemm& g, const void* a, const void* b, void* c, const voi
 void gemm_reference(const Gemm& g, const double* a, const double* b, double* c, const double* bias) {
   const Gemm s = g;
   Kokkos::parallel_for(
-      "gemm_reference", Kokkos::RangePolicy<Kokkos::IndexType<Index>>(0, s.m * s.batch), KOKKOS_LAMBDA(Index i) {
+      "gemm_reference", Kokkos::RangePolicy<Kokkos::IndexType<Index>>(0, s.m * s.batch),
+      KOKKOS_LAMBDA(Index i) {
         const Index matrix = i / s.m, row = i % s.m;
         const double* a_row = a + matrix * s.stride_a + (s.transpose_a ? row : row * s.lda);
         const Index a_step = s.transpose_a ? s.lda : 1;
@@ -152,8 +171,8 @@ void gemm(const Gemm& spec, const void* a, const void* b, void* c, const void* b
   }
   if (g.type == DType::f64) {
     require(g.out == DType::f64, "gemm", "found f64 operands and a result in {}", name_of(g.out));
-    return gemm_reference(g, static_cast<const double*>(a), static_cast<const double*>(b), static_cast<double*>(c),
-                          static_cast<const double*>(bias));
+    return gemm_reference(g, static_cast<const double*>(a), static_cast<const double*>(b),
+                          static_cast<double*>(c), static_cast<const double*>(bias));
   }
   if (g.type == DType::f32) {
     require(g.out == DType::f32, "gemm", "found f32 operands and a result in {}", name_of(g.out));
@@ -172,20 +191,22 @@ void sum_rows_of(Index rows, Index n, const T* x, U* sum) {
   const Index blocks = (rows + block - 1) / block;
   const MemoryBlock buffer(MemorySpace::device, static_cast<std::size_t>(blocks * n) * sizeof(A));
   A* partial = static_cast<A*>(buffer.data());
-  for_each("sum_rows_block", blocks, KOKKOS_LAMBDA(Index b) {
-    A* out = partial + b * n;
-    for (Index j = 0; j < n; ++j) out[j] = 0;
-    const Index last = (b + 1) * block < rows ? (b + 1) * block : rows;
-    for (Index i = b * block; i < last; ++i) {
-      const T* row = x + i * n;
-      for (Index j = 0; j < n; ++j) out[j] += load(row[j]);
-    }
-  });
-  for_each("sum_rows", n, KOKKOS_LAMBDA(Index j) {
-    double total = 0;
-    for (Index b = 0; b < blocks; ++b) total += static_cast<double>(partial[b * n + j]);
-    store(sum[j], total);
-  });
+  for_each(
+      "sum_rows_block", blocks, KOKKOS_LAMBDA(Index b) {
+        A* out = partial + b * n;
+        for (Index j = 0; j < n; ++j) out[j] = 0;
+        const Index last = (b + 1) * block < rows ? (b + 1) * block : rows;
+        for (Index i = b * block; i < last; ++i) {
+          const T* row = x + i * n;
+          for (Index j = 0; j < n; ++j) out[j] += load(row[j]);
+        }
+      });
+  for_each(
+      "sum_rows", n, KOKKOS_LAMBDA(Index j) {
+        double total = 0;
+        for (Index b = 0; b < blocks; ++b) total += static_cast<double>(partial[b * n + j]);
+        store(sum[j], total);
+      });
 }
 
 }  // namespace

@@ -25,11 +25,12 @@ struct Gemm {
   DType out = DType::f32;   ///< of C and bias
 };
 
-/// Device pointers. `bias` (n) is added to every row; not together with `accumulate`. Zero sizes are legal; k = 0 leaves the bias
-/// or zero.
+/// Device pointers. `bias` (n) is added to every row; not together with `accumulate`. Zero sizes are legal; k
+/// = 0 leaves the bias or zero.
 void gemm(const Gemm& spec, const void* a, const void* b, void* c, const void* bias = nullptr);
 
-/// sum (n) = sums over the rows of x (rows, n), in a fixed order. `x` is f32, f64 or bf16, `sum` of the type `out`.
+/// sum (n) = sums over the rows of x (rows, n), in a fixed order. `x` is f32, f64 or bf16, `sum` of the type
+/// `out`.
 void sum_rows(Index rows, Index n, DType type, const void* x, DType out, void* sum);
 
 }  // namespace tessera

@@ -16,11 +16,14 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     fail(ExitCode::internal, "linear", "{}: found {}, expected {}", what, describe(t), expected);
   };
   if (weight.ndim() != 2) bad("weight", weight, "(Cout, Cin)");
-  if (x.ndim() < 1 || x.dim(-1) != weight.dim(1)) bad("x", x, "last dimension " + std::to_string(weight.dim(1)));
-  if (bias && bias.shape() != Shape{weight.dim(0)}) bad("bias", bias, "(" + std::to_string(weight.dim(0)) + ")");
+  if (x.ndim() < 1 || x.dim(-1) != weight.dim(1))
+    bad("x", x, "last dimension " + std::to_string(weight.dim(1)));
+  if (bias && bias.shape() != Shape{weight.dim(0)})
+    bad("bias", bias, "(" + std::to_string(weight.dim(0)) + ")");
 }
 
-/// The weight brought to what x's layout can use: on each axis Replicate, cut along Cout (x Replicate) or along Cin as x is.
+/// The weight brought to what x's layout can use: on each axis Replicate, cut along Cout (x Replicate) or
+/// along Cin as x is.
 Tensor fit_weight(const Tensor& weight, const Layout& x) {
   if (!weight.is_shard()) return weight;
   const int last = x.shape().size() - 1;
@@ -28,13 +31,14 @@ Tensor fit_weight(const Tensor& weight, const Layout& x) {
   for (int a = 0; a < x.mesh().axes(); ++a) {
     const Placement w = weight.layout().placement(a), p = x.placement(a);
     const bool by_rows = w == Shard(0) && p.is_replicate();
-    const bool by_columns = w == Shard(1) && (p == Shard(last) || p.is_replicate());
+    const bool by_columns = w == Shard(1) && (p == Shard(last) || (p.is_replicate() && !x.is_sharded(last)));
     if (by_rows || by_columns) target.like(weight.layout(), a);
   }
   return redistribute(weight, target.build());
 }
 
-/// x cut along Cin where the weight is and x is Replicate or cut elsewhere along Cin; pending reductions other than sums done.
+/// x cut along Cin where the weight is and x is Replicate or cut elsewhere along Cin; pending reductions
+/// other than sums done.
 Tensor fit_input(const Tensor& x, const Tensor& weight) {
   const int last = x.ndim() - 1;
   LayoutBuilder target(x.layout().mesh(), x.shape());
@@ -42,8 +46,10 @@ Tensor fit_input(const Tensor& x, const Tensor& weight) {
     const Placement p = x.layout().placement(a);
     const bool follow = weight.is_shard() && weight.layout().placement(a) == Shard(1);
     const bool pending = p.is_partial() && p.op != ReduceOp::sum;
-    if (follow && (p.is_replicate() || p == Shard(last))) target.shard(a, last, weight.layout().partition(a));
-    else if (!pending) target.like(x.layout(), a);
+    if (follow && (p.is_replicate() || p == Shard(last)))
+      target.shard(a, last, weight.layout().partition(a));
+    else if (!pending)
+      target.like(x.layout(), a);
   }
   return redistribute(x, target.build());
 }
@@ -59,7 +65,8 @@ Rule make_rule(const Layout& x, const Tensor& weight) {
   const int last = x.shape().size() - 1;
   Shape y_shape = x.shape();
   y_shape[last] = weight.dim(0);
-  LayoutBuilder y(mesh, y_shape), dx(mesh, x.shape()), dw(mesh, weight.shape()), db(mesh, Shape{weight.dim(0)});
+  LayoutBuilder y(mesh, y_shape), dx(mesh, x.shape()), dw(mesh, weight.shape()),
+      db(mesh, Shape{weight.dim(0)});
   Rule rule;
   for (int a = 0; a < mesh.axes(); ++a) {
     const Placement p = x.placement(a);
@@ -129,7 +136,9 @@ Tensor linear(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in
   const CommScope scope("linear");
   Tensor x = x_in, weight = weight_in, bias = bias_in;
   Rule rule;
-  if (!x.is_shard() && weight.is_shard()) x = promote(x, weight.layout().mesh());
+  for (const Tensor* t : {&weight, &bias}) {
+    if (!x.is_shard() && *t && t->is_shard()) x = promote(x, t->layout().mesh());
+  }
   if (x.is_shard()) {
     weight = fit_weight(weight, x.layout());
     x = fit_input(x, weight);
@@ -146,37 +155,44 @@ Tensor linear(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in
   const Tensor bias_used = !bias || bias.dtype() == type ? bias : bias.detach().to(type);
   const bool bias_is_local = bias && bias.is_shard();
   const void* bias_data = bias && rule.adds_bias ? at(bias_used, bias_is_local ? 0 : l.bias_first) : nullptr;
-  const Gemm forward{.m = l.rows, .n = l.out, .k = l.in, .transpose_b = true, .ldb = l.weight_columns, .type = type,
+  const Gemm forward{.m = l.rows,
+                     .n = l.out,
+                     .k = l.in,
+                     .transpose_b = true,
+                     .ldb = l.weight_columns,
+                     .type = type,
                      .out = type};
   gemm(forward, x.raw(), at(weight_used, l.first), y.raw(), bias_data);
 
   std::vector<Tensor> inputs{x, weight};
   if (bias) inputs.push_back(bias);
-  const bool want_x = x.requires_grad(), want_w = weight.requires_grad(), want_b = bias && bias.requires_grad();
+  const bool want_x = x.requires_grad(), want_w = weight.requires_grad(),
+             want_b = bias && bias.requires_grad();
   const std::size_t n_inputs = inputs.size();
   const DType w_type = weight.dtype(), b_type = bias ? bias.dtype() : type;
   // The product's type, unless the weight is kept in f32 beside bf16 activations.
   const DType dw_type = type == DType::bf16 && w_type == DType::f32 ? w_type : type;
-  record("linear", inputs, y,
-         [=, x = x.detach(), w = weight_used, w_shape = weight.shape(), x_shape = x.shape()](const Tensor& gy) {
-           Gradients grads(n_inputs);
-           if (want_x) {
-             grads[0] = empty(rule.dx, x_shape, type);
-             gemm({.m = l.rows, .n = l.in, .k = l.out, .ldb = l.weight_columns, .type = type, .out = type}, gy.raw(),
-                  at(w, l.first), grads[0].raw());
-           }
-           if (want_w) {
-             grads[1] = empty(rule.dw, w_shape, dw_type);
-             gemm({.m = l.out, .n = l.in, .k = l.rows, .transpose_a = true, .type = type, .out = dw_type}, gy.raw(),
-                  x.raw(), grads[1].raw());
-             if (w_type != dw_type) grads[1] = grads[1].to(w_type);
-           }
-           if (want_b) {
-             grads[2] = empty(rule.db, Shape{w_shape[0]}, b_type);
-             sum_rows(l.rows, l.out, type, gy.raw(), b_type, grads[2].raw());
-           }
-           return grads;
-         });
+  record(
+      "linear", inputs, y,
+      [=, x = x.detach(), w = weight_used, w_shape = weight.shape(), x_shape = x.shape()](const Tensor& gy) {
+        Gradients grads(n_inputs);
+        if (want_x) {
+          grads[0] = empty(rule.dx, x_shape, type);
+          gemm({.m = l.rows, .n = l.in, .k = l.out, .ldb = l.weight_columns, .type = type, .out = type},
+               gy.raw(), at(w, l.first), grads[0].raw());
+        }
+        if (want_w) {
+          grads[1] = empty(rule.dw, w_shape, dw_type);
+          gemm({.m = l.out, .n = l.in, .k = l.rows, .transpose_a = true, .type = type, .out = dw_type},
+               gy.raw(), x.raw(), grads[1].raw());
+          if (w_type != dw_type) grads[1] = grads[1].to(w_type);
+        }
+        if (want_b) {
+          grads[2] = empty(rule.db, Shape{w_shape[0]}, b_type);
+          sum_rows(l.rows, l.out, type, gy.raw(), b_type, grads[2].raw());
+        }
+        return grads;
+      });
   return y;
 }
 

@@ -53,7 +53,8 @@ DeviceArray<Index> window_offsets(const Windows& w) {
   for (Index z = 0; z < w.kernel[0]; ++z) {
     for (Index y = 0; y < w.kernel[1]; ++y) {
       for (Index x = 0; x < w.kernel[2]; ++x) {
-        offsets.push_back((z * w.dilation[0] * w.region[1] + y * w.dilation[1]) * w.region[2] + x * w.dilation[2]);
+        offsets.push_back((z * w.dilation[0] * w.region[1] + y * w.dilation[1]) * w.region[2] +
+                          x * w.dilation[2]);
       }
     }
   }
@@ -73,77 +74,81 @@ void for_each_row_chunk(Index rows, Index chunk, const Body& body) {
 }
 
 template <typename T, typename A>
-void forward_rows(const View& w, const Index* offsets, A scale, Index first_row, Index rows, A* scores, const T* q,
-                  const T* k, const T* v, T* out, A* lse) {
-  for_each("neighborhood_attention", rows, KOKKOS_LAMBDA(Index local) {
-    const Index row = first_row + local, h = row % w.heads, token = row / w.heads, b = token / w.nq;
-    const Index key = b * w.nk + w.first_key(token % w.nq);
-    A* s = scores + local * (w.window + w.dv);
-    A* sum = s + w.window;  // the output in full precision
-    A top = -std::numeric_limits<A>::infinity();
-    for (Index j = 0; j < w.window; ++j) {
-      s[j] = scale * dot(q + row * w.d, k + ((key + offsets[j]) * w.heads + h) * w.d, w.d);
-      top = s[j] > top ? s[j] : top;
-    }
-    for (Index j = 0; j < w.window; ++j) s[j] = fast_exp(s[j] - top);
-    const A total = lane_sum<A>(w.window, [s](Index j) { return s[j]; });
-    for (Index c = 0; c < w.dv; ++c) sum[c] = 0;
-    for (Index j = 0; j < w.window; ++j) {
-      const T* value = v + ((key + offsets[j]) * w.heads + h) * w.dv;
-      for (Index c = 0; c < w.dv; ++c) sum[c] += s[j] * load(value[c]);
-    }
-    for (Index c = 0; c < w.dv; ++c) store(out[row * w.dv + c], sum[c] / total);
-    lse[row] = top + std::log(total);
-  });
+void forward_rows(const View& w, const Index* offsets, A scale, Index first_row, Index rows, A* scores,
+                  const T* q, const T* k, const T* v, T* out, A* lse) {
+  for_each(
+      "neighborhood_attention", rows, KOKKOS_LAMBDA(Index local) {
+        const Index row = first_row + local, h = row % w.heads, token = row / w.heads, b = token / w.nq;
+        const Index key = b * w.nk + w.first_key(token % w.nq);
+        A* s = scores + local * (w.window + w.dv);
+        A* sum = s + w.window;  // the output in full precision
+        A top = -std::numeric_limits<A>::infinity();
+        for (Index j = 0; j < w.window; ++j) {
+          s[j] = scale * dot(q + row * w.d, k + ((key + offsets[j]) * w.heads + h) * w.d, w.d);
+          top = s[j] > top ? s[j] : top;
+        }
+        for (Index j = 0; j < w.window; ++j) s[j] = fast_exp(s[j] - top);
+        const A total = lane_sum<A>(w.window, [s](Index j) { return s[j]; });
+        for (Index c = 0; c < w.dv; ++c) sum[c] = 0;
+        for (Index j = 0; j < w.window; ++j) {
+          const T* value = v + ((key + offsets[j]) * w.heads + h) * w.dv;
+          for (Index c = 0; c < w.dv; ++c) sum[c] += s[j] * load(value[c]);
+        }
+        for (Index c = 0; c < w.dv; ++c) store(out[row * w.dv + c], sum[c] / total);
+        lse[row] = top + std::log(total);
+      });
 }
 
 /// dq of the rows, and the products out . gout that the keys need.
 template <typename T, typename A>
 void query_gradients(const View& w, const Index* offsets, A scale, Index first_row, Index rows, A* scratch,
                      const BackwardInputs<T, A>& in, A* products, T* dq) {
-  for_each("neighborhood_attention_dq", rows, KOKKOS_LAMBDA(Index local) {
-    const Index row = first_row + local, h = row % w.heads, token = row / w.heads, b = token / w.nq;
-    const Index first = b * w.nk + w.first_key(token % w.nq);
-    A* sum = scratch + local * w.d;
-    for (Index c = 0; c < w.d; ++c) sum[c] = 0;
-    const A inner = dot(in.out + row * w.dv, in.gout + row * w.dv, w.dv), shift = in.lse[row];
-    products[row] = inner;
-    for (Index j = 0; j < w.window; ++j) {
-      const Index at = (first + offsets[j]) * w.heads + h;
-      const T* key = in.k + at * w.d;
-      const A p = fast_exp(scale * dot(in.q + row * w.d, key, w.d) - shift);
-      const A ds = scale * p * (dot(in.gout + row * w.dv, in.v + at * w.dv, w.dv) - inner);
-      for (Index c = 0; c < w.d; ++c) sum[c] += ds * load(key[c]);
-    }
-    for (Index c = 0; c < w.d; ++c) store(dq[row * w.d + c], sum[c]);
-  });
+  for_each(
+      "neighborhood_attention_dq", rows, KOKKOS_LAMBDA(Index local) {
+        const Index row = first_row + local, h = row % w.heads, token = row / w.heads, b = token / w.nq;
+        const Index first = b * w.nk + w.first_key(token % w.nq);
+        A* sum = scratch + local * w.d;
+        for (Index c = 0; c < w.d; ++c) sum[c] = 0;
+        const A inner = dot(in.out + row * w.dv, in.gout + row * w.dv, w.dv), shift = in.lse[row];
+        products[row] = inner;
+        for (Index j = 0; j < w.window; ++j) {
+          const Index at = (first + offsets[j]) * w.heads + h;
+          const T* key = in.k + at * w.d;
+          const A p = fast_exp(scale * dot(in.q + row * w.d, key, w.d) - shift);
+          const A ds = scale * p * (dot(in.gout + row * w.dv, in.v + at * w.dv, w.dv) - inner);
+          for (Index c = 0; c < w.d; ++c) sum[c] += ds * load(key[c]);
+        }
+        for (Index c = 0; c < w.d; ++c) store(dq[row * w.d + c], sum[c]);
+      });
 }
 
 /// Each key gathers from the queries that see it.
 template <typename T, typename A>
 void key_gradients(const View& w, A scale, const BackwardInputs<T, A>& in, const A* products, A* dk, A* dv) {
-  for_each("neighborhood_attention_dk", w.batch * w.nk * w.heads, KOKKOS_LAMBDA(Index row) {
-    const Index h = row % w.heads, token = row / w.heads, b = token / w.nk, j = token % w.nk;
-    const Index x = j % w.region[2], y = j / w.region[2] % w.region[1], z = j / (w.region[2] * w.region[1]);
-    A* dk_row = dk + row * w.d;
-    A* dv_row = dv + row * w.dv;
-    for (Index c = 0; c < w.d; ++c) dk_row[c] = 0;
-    for (Index c = 0; c < w.dv; ++c) dv_row[c] = 0;
-    for (Index iz = w.seen_from[0][z]; iz < w.seen_from[0][z + 1]; ++iz) {
-      for (Index iy = w.seen_from[1][y]; iy < w.seen_from[1][y + 1]; ++iy) {
-        const Index line = (b * w.queries[0] + w.seen_by[0][iz]) * w.queries[1] + w.seen_by[1][iy];
-        for (Index ix = w.seen_from[2][x]; ix < w.seen_from[2][x + 1]; ++ix) {
-          const Index query = (line * w.queries[2] + w.seen_by[2][ix]) * w.heads + h;
-          const T* q = in.q + query * w.d;
-          const T* gout = in.gout + query * w.dv;
-          const A p = fast_exp(scale * dot(q, in.k + row * w.d, w.d) - in.lse[query]);
-          const A ds = scale * p * (dot(gout, in.v + row * w.dv, w.dv) - products[query]);
-          for (Index c = 0; c < w.d; ++c) dk_row[c] += ds * load(q[c]);
-          for (Index c = 0; c < w.dv; ++c) dv_row[c] += p * load(gout[c]);
+  for_each(
+      "neighborhood_attention_dk", w.batch * w.nk * w.heads, KOKKOS_LAMBDA(Index row) {
+        const Index h = row % w.heads, token = row / w.heads, b = token / w.nk, j = token % w.nk;
+        const Index x = j % w.region[2], y = j / w.region[2] % w.region[1],
+                    z = j / (w.region[2] * w.region[1]);
+        A* dk_row = dk + row * w.d;
+        A* dv_row = dv + row * w.dv;
+        for (Index c = 0; c < w.d; ++c) dk_row[c] = 0;
+        for (Index c = 0; c < w.dv; ++c) dv_row[c] = 0;
+        for (Index iz = w.seen_from[0][z]; iz < w.seen_from[0][z + 1]; ++iz) {
+          for (Index iy = w.seen_from[1][y]; iy < w.seen_from[1][y + 1]; ++iy) {
+            const Index line = (b * w.queries[0] + w.seen_by[0][iz]) * w.queries[1] + w.seen_by[1][iy];
+            for (Index ix = w.seen_from[2][x]; ix < w.seen_from[2][x + 1]; ++ix) {
+              const Index query = (line * w.queries[2] + w.seen_by[2][ix]) * w.heads + h;
+              const T* q = in.q + query * w.d;
+              const T* gout = in.gout + query * w.dv;
+              const A p = fast_exp(scale * dot(q, in.k + row * w.d, w.d) - in.lse[query]);
+              const A ds = scale * p * (dot(gout, in.v + row * w.dv, w.dv) - products[query]);
+              for (Index c = 0; c < w.d; ++c) dk_row[c] += ds * load(q[c]);
+              for (Index c = 0; c < w.dv; ++c) dv_row[c] += p * load(gout[c]);
+            }
+          }
         }
-      }
-    }
-  });
+      });
 }
 
 }  // namespace
@@ -172,8 +177,8 @@ void backward(const Problem& p, const BackwardInputs<T, A>& in, T* dq, A* dk, A*
   key_gradients(w, scale, in, products.data(), dk, dv);
 }
 
-#define TESSERA_INSTANTIATE(T, A)                                                              \
-  template void forward<T, A>(const Problem&, const T*, const T*, const T*, T*, A*);           \
+#define TESSERA_INSTANTIATE(T, A)                                                    \
+  template void forward<T, A>(const Problem&, const T*, const T*, const T*, T*, A*); \
   template void backward<T, A>(const Problem&, const BackwardInputs<T, A>&, T*, A*, A*);
 TESSERA_INSTANTIATE(float, float)
 TESSERA_INSTANTIATE(double, double)

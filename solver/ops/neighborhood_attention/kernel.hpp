@@ -15,8 +15,9 @@ struct Problem {
   Index region() const { return windows.region[0] * windows.region[1] * windows.region[2]; }
 };
 
-/// q (batch, queries, heads, d), k (batch, region, heads, d), v (batch, region, heads, dv) -> out (batch, queries, heads, dv) and
-/// the log-sum-exp (batch, queries, heads). T is the stored type; arithmetic is f32, or f64 for f64.
+/// q (batch, queries, heads, d), k (batch, region, heads, d), v (batch, region, heads, dv) -> out (batch,
+/// queries, heads, dv) and the log-sum-exp (batch, queries, heads). T is the stored type; arithmetic is f32,
+/// or f64 for f64.
 template <typename T, typename A>
 void forward(const Problem& problem, const T* q, const T* k, const T* v, T* out, A* lse);
 

@@ -20,8 +20,8 @@ struct Operands {
 
 void check(const Tensor& q, const Tensor& k, const Tensor& v) {
   const auto bad = [](const char* what, const Tensor& t, const Tensor& other) {
-    fail(ExitCode::internal, "neighborhood_attention", "{}: found {}, expected (B, *grid, heads, d) fitting {}", what,
-         describe(t), describe(other));
+    fail(ExitCode::internal, "neighborhood_attention",
+         "{}: found {}, expected (B, *grid, heads, d) fitting {}", what, describe(t), describe(other));
   };
   if (q.ndim() < 4 || q.ndim() > 6) bad("q", q, k);
   if (k.shape() != q.shape() || k.dtype() != q.dtype()) bad("k", k, q);
@@ -35,27 +35,31 @@ void make_axes(const Tensor& q, const NeighborhoodOptions& options, Axis (&axes)
   const int grid = q.ndim() - 3;
   const auto value = [&](const Shape& of, int g, const char* what) {
     if (of.size() != 1 && of.size() != grid) {
-      fail(ExitCode::usage, "neighborhood_attention", "{}: found {}, expected 1 or {} values", what, to_string(of), grid);
+      fail(ExitCode::usage, "neighborhood_attention", "{}: found {}, expected 1 or {} values", what,
+           to_string(of), grid);
     }
     return of[of.size() == 1 ? 0 : g];
   };
   for (int g = 0; g < grid; ++g) {
     Axis& axis = axes[kAxes - grid + g];
-    axis = {q.dim(1 + g), value(options.kernel_size, g, "kernel_size"), value(options.dilation, g, "dilation")};
+    axis = {q.dim(1 + g), value(options.kernel_size, g, "kernel_size"),
+            value(options.dilation, g, "dilation")};
     if (axis.kernel < 1 || axis.kernel % 2 == 0 || axis.dilation < 1) {
       fail(ExitCode::usage, "neighborhood_attention",
-           "found kernel size {} and dilation {}, expected an odd kernel size and a dilation of at least 1", axis.kernel,
-           axis.dilation);
+           "found kernel size {} and dilation {}, expected an odd kernel size and a dilation of at least 1",
+           axis.kernel, axis.dilation);
     }
     if (axis.kernel * axis.dilation > axis.n) {
-      fail(ExitCode::usage, "neighborhood_attention", "grid axis {}: found {} points, expected at least {} (kernel size {}, "
-           "dilation {})", g, axis.n, axis.kernel * axis.dilation, axis.kernel, axis.dilation);
+      fail(ExitCode::usage, "neighborhood_attention",
+           "grid axis {}: found {} points, expected at least {} (kernel size {}, "
+           "dilation {})",
+           g, axis.n, axis.kernel * axis.dilation, axis.kernel, axis.dilation);
     }
   }
 }
 
-/// One mesh, no pending sums, no cut head size; where q is whole it takes k's layout, so that no two ranks do the same work for a
-/// key that a third one owns.
+/// One mesh, no pending sums, no cut head size; where q is whole it takes k's layout, so that no two ranks do
+/// the same work for a key that a third one owns.
 Operands arrange(const Tensor& q, const Tensor& k, const Tensor& v) {
   Operands x{q, k, v};
   Mesh mesh;
@@ -66,7 +70,8 @@ Operands arrange(const Tensor& q, const Tensor& k, const Tensor& v) {
   const int last = q.ndim() - 1;
   for (Tensor* t : {&x.q, &x.k, &x.v}) {
     if (!t->is_shard()) *t = promote(*t, mesh);
-    require(t->layout().mesh() == mesh, "neighborhood_attention", "found operands on different meshes: {}", describe(*t));
+    require(t->layout().mesh() == mesh, "neighborhood_attention", "found operands on different meshes: {}",
+            describe(*t));
     LayoutBuilder target(mesh, t->shape());
     for (int a = 0; a < mesh.axes(); ++a) {
       const Placement& p = t->layout().placement(a);
@@ -110,7 +115,8 @@ NeedMap need_of_windows(const Axis (&axes)[kAxes], Box box, Index depth) {
 }
 
 ExchangePlan plan_of(const Tensor& source, const Tensor& q, const Axis (&axes)[kAxes]) {
-  if (!source.is_shard()) return {source.shape(), need_of_windows(axes, Box::whole(q.shape()), source.dim(-1))};
+  if (!source.is_shard())
+    return {source.shape(), need_of_windows(axes, Box::whole(q.shape()), source.dim(-1))};
   return {source.layout(),
           [&](int rank) { return need_of_windows(axes, q.layout().box(rank), source.dim(-1)); }};
 }
@@ -120,13 +126,16 @@ Layout gradient_layout(const Tensor& t, const Tensor& q) {
   if (!t.is_shard()) return {};
   LayoutBuilder layout(t.layout().mesh(), t.shape());
   for (int a = 0; a < t.layout().mesh().axes(); ++a) {
-    if (t.layout().placement(a).is_shard()) layout.like(t.layout(), a);
-    else if (q.layout().placement(a).is_shard()) layout.partial(a);
+    if (t.layout().placement(a).is_shard())
+      layout.like(t.layout(), a);
+    else if (q.layout().placement(a).is_shard())
+      layout.partial(a);
   }
   return layout.build();
 }
 
-Problem make_problem(const Tensor& q, const Tensor& v, const Axis (&axes)[kAxes], std::optional<double> scale) {
+Problem make_problem(const Tensor& q, const Tensor& v, const Axis (&axes)[kAxes],
+                     std::optional<double> scale) {
   const Box box = q.is_shard() ? q.layout().local_box() : Box::whole(q.shape());
   const int grid = q.ndim() - 3;
   Range ranges[kAxes] = {{0, 1}, {0, 1}, {0, 1}};
@@ -143,15 +152,18 @@ Problem make_problem(const Tensor& q, const Tensor& v, const Axis (&axes)[kAxes]
 
 /// Sends the region's gradients back to the owners, adding up in the type of arithmetic.
 template <typename T>
-Tensor returned(const ExchangePlan& plan, const DeviceArray<Compute<T>>& region, const Tensor& owner, const Layout& layout) {
+Tensor returned(const ExchangePlan& plan, const DeviceArray<Compute<T>>& region, const Tensor& owner,
+                const Layout& layout) {
   using A = Compute<T>;
   const DeviceArray<A> sums(owner.local_count());
   sums.zero();
   plan.adjoint(region.data(), sums.data(), dtype_of<A>);
-  const Tensor gradient = layout ? Tensor::empty(layout, dtype_of<T>) : Tensor::empty(owner.shape(), dtype_of<T>);
+  const Tensor gradient =
+      layout ? Tensor::empty(layout, dtype_of<T>) : Tensor::empty(owner.shape(), dtype_of<T>);
   T* out = gradient.data<T>();
   const A* in = sums.data();
-  for_each("neighborhood_attention_narrow", sums.count(), KOKKOS_LAMBDA(Index i) { store(out[i], in[i]); });
+  for_each(
+      "neighborhood_attention_narrow", sums.count(), KOKKOS_LAMBDA(Index i) { store(out[i], in[i]); });
   return gradient;
 }
 
@@ -176,23 +188,26 @@ Tensor run(const Problem& p, const Operands& x, const ExchangePlan& k_plan, cons
   forward(p, x.q.data<T>(), k.data(), v.data(), y.data<T>(), lse.data());
 
   const Layout dk_layout = gradient_layout(x.k, x.q), dv_layout = gradient_layout(x.v, x.q);
-  record("neighborhood_attention", {x.q, x.k, x.v}, y,
-         [=, q_in = x.q.detach(), k_in = x.k.detach(), v_in = x.v.detach(), out = y.detach()](const Tensor& gy) {
-           const CommScope scope("neighborhood_attention");
-           const BackwardInputs<T, A> in{q_in.template data<T>(), k.data(),      v.data(), out.template data<T>(),
-                                         gy.template data<T>(),   lse.data()};
-           const Tensor dq = Tensor::empty_like(q_in);
-           const DeviceArray<A> dk(k.count()), dv(v.count());
-           backward(p, in, dq.template data<T>(), dk.data(), dv.data());
-           return Gradients{dq, returned<T>(k_plan, dk, k_in, dk_layout), returned<T>(v_plan, dv, v_in, dv_layout)};
-         });
+  record(
+      "neighborhood_attention", {x.q, x.k, x.v}, y,
+      [=, q_in = x.q.detach(), k_in = x.k.detach(), v_in = x.v.detach(), out = y.detach()](const Tensor& gy) {
+        const CommScope scope("neighborhood_attention");
+        const BackwardInputs<T, A> in{q_in.template data<T>(), k.data(),  v.data(), out.template data<T>(),
+                                      gy.template data<T>(),   lse.data()};
+        const Tensor dq = Tensor::empty_like(q_in);
+        const DeviceArray<A> dk(k.count()), dv(v.count());
+        backward(p, in, dq.template data<T>(), dk.data(), dv.data());
+        return Gradients{dq, returned<T>(k_plan, dk, k_in, dk_layout),
+                         returned<T>(v_plan, dv, v_in, dv_layout)};
+      });
   return y;
 }
 
 }  // namespace
 }  // namespace neighborhood
 
-Tensor neighborhood_attention(const Tensor& q, const Tensor& k, const Tensor& v, const NeighborhoodOptions& options) {
+Tensor neighborhood_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                              const NeighborhoodOptions& options) {
   using namespace neighborhood;
   const CommScope scope("neighborhood_attention");
   check(q, k, v);

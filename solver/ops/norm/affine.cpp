@@ -6,8 +6,8 @@
 namespace tessera::norm {
 namespace {
 
-/// The parameter cut as x's trailing dimensions are. A plain one stays plain where nothing is cut, so that its gradient is summed
-/// once, at the leaf.
+/// The parameter cut as x's trailing dimensions are. A plain one stays plain where nothing is cut, so that
+/// its gradient is summed once, at the leaf.
 Tensor fit(const Tensor& parameter, const Layout& x, const Shape& shape) {
   if (!parameter || !x) return parameter;
   const int shift = shape.size() - x.shape().size();
@@ -31,10 +31,20 @@ Tensor local(const Tensor& parameter, const Shape& shape, double value, DType ty
 
 }  // namespace
 
-Affine make_affine(const char* op, const Tensor& x, const Shape& shape, const Tensor& weight, const Tensor& bias) {
+Tensor prepared(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (x.is_shard()) return reduce_partial(x);
+  for (const Tensor* t : {&weight, &bias}) {
+    if (*t && t->is_shard()) return promote(x, t->layout().mesh());
+  }
+  return x;
+}
+
+Affine make_affine(const char* op, const Tensor& x, const Shape& shape, const Tensor& weight,
+                   const Tensor& bias) {
   for (const Tensor* t : {&weight, &bias}) {
     if (*t && t->shape() != shape) {
-      fail(ExitCode::internal, op, "weight or bias: found {}, expected {}", to_string(t->shape()), to_string(shape));
+      fail(ExitCode::internal, op, "weight or bias: found {}, expected {}", to_string(t->shape()),
+           to_string(shape));
     }
   }
   Affine affine;
@@ -52,8 +62,10 @@ Affine make_affine(const char* op, const Tensor& x, const Shape& shape, const Te
     for (int a = 0; a < x.layout().mesh().axes(); ++a) {
       const Placement& p = x.layout().placement(a);
       if (!p.is_shard()) continue;
-      if (p.dim >= shift) gradient.like(x.layout(), a, -shift);
-      else gradient.partial(a);
+      if (p.dim >= shift)
+        gradient.like(x.layout(), a, -shift);
+      else
+        gradient.partial(a);
     }
     affine.gradient = gradient.build();
   }

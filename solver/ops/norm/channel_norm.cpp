@@ -3,7 +3,6 @@
 #include "solver/ops/norm/column_kernels.hpp"
 #include "solver/ops/norm/norm.hpp"
 #include "solver/tensor/autograd.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -37,8 +36,8 @@ void check(const char* op, const Tensor& x, int least_dims) {
 }
 
 template <typename T>
-void record_norm(const Problem& p, const Tensor& x, const Affine& affine, const ColumnStats<Compute<T>>& stats,
-                 const DeviceArray<Moment>& moments, Tensor& y) {
+void record_norm(const Problem& p, const Tensor& x, const Affine& affine,
+                 const ColumnStats<Compute<T>>& stats, const DeviceArray<Moment>& moments, Tensor& y) {
   using A = Compute<T>;
   std::vector<Tensor> inputs{x};
   const int at_weight = affine.weight ? 1 : 0, at_bias = affine.bias ? 1 + at_weight : 0;
@@ -86,8 +85,8 @@ Tensor normalise(const Problem& p, const Tensor& x, const Affine& affine, const 
     using T = std::remove_pointer_t<decltype(tag)>;
     using A = Compute<T>;
     const ColumnStats<A> stats = column_stats<A>(p.columns, moments.data(), eps);
-    column_normalise(p.columns, x.data<T>(), stats, affine.local_weight.data<A>(), affine.local_bias.data<A>(),
-                     y.data<T>());
+    column_normalise(p.columns, x.data<T>(), stats, affine.local_weight.data<A>(),
+                     affine.local_bias.data<A>(), y.data<T>());
     record_norm<T>(p, x, affine, stats, moments, y);
   });
   return y;
@@ -107,35 +106,41 @@ DeviceArray<Moment> global_moments(const Problem& p, const Tensor& x) {
 template <typename T>
 void update_running(const DeviceArray<Moment>& moments, double momentum, T* mean, T* variance) {
   const Moment* m = moments.data();
-  for_each("batch_norm_running", moments.count(), KOKKOS_LAMBDA(Index c) {
-    mean[c] = static_cast<T>((1 - momentum) * static_cast<double>(mean[c]) + momentum * m[c].mean);
-    const double unbiased = m[c].m2 / (m[c].count - 1);
-    variance[c] = static_cast<T>((1 - momentum) * static_cast<double>(variance[c]) + momentum * unbiased);
-  });
+  for_each(
+      "batch_norm_running", moments.count(), KOKKOS_LAMBDA(Index c) {
+        mean[c] = static_cast<T>((1 - momentum) * static_cast<double>(mean[c]) + momentum * m[c].mean);
+        const double unbiased = m[c].m2 / (m[c].count - 1);
+        variance[c] = static_cast<T>((1 - momentum) * static_cast<double>(variance[c]) + momentum * unbiased);
+      });
 }
 
 template <typename T>
 void moments_from_running(const T* mean, const T* variance, const DeviceArray<Moment>& moments) {
   Moment* m = moments.data();
-  for_each("batch_norm_fixed", moments.count(), KOKKOS_LAMBDA(Index c) {
-    m[c] = Moment{1, static_cast<double>(mean[c]), static_cast<double>(variance[c])};
-  });
+  for_each(
+      "batch_norm_fixed", moments.count(), KOKKOS_LAMBDA(Index c) {
+        m[c] = Moment{1, static_cast<double>(mean[c]), static_cast<double>(variance[c])};
+      });
 }
 
 /// Calls body with the pointers to mean and variance in their type, at the first local channel.
 template <typename Body>
 void with_running(const Tensor& mean, const Tensor& variance, Index first, const Body& body) {
-  if (mean.dtype() == DType::f64) body(mean.data<double>() + first, variance.data<double>() + first);
-  else body(mean.data<float>() + first, variance.data<float>() + first);
+  if (mean.dtype() == DType::f64)
+    body(mean.data<double>() + first, variance.data<double>() + first);
+  else
+    body(mean.data<float>() + first, variance.data<float>() + first);
 }
 
 void check_running(const Tensor& x, const Tensor& mean, const Tensor& variance, bool training) {
   const auto fits = [&](const Tensor& t) {
     return t && !t.is_shard() && t.shape() == Shape{x.dim(-1)} && t.dtype() == mean.dtype();
   };
-  if (!training && !mean) fail(ExitCode::internal, "batch_norm", "found no running statistics, expected them in evaluation");
+  if (!training && !mean)
+    fail(ExitCode::internal, "batch_norm", "found no running statistics, expected them in evaluation");
   if ((mean || variance) && !(fits(mean) && fits(variance))) {
-    fail(ExitCode::internal, "batch_norm", "running statistics: found {}, expected two plain tensors of {} channels",
+    fail(ExitCode::internal, "batch_norm",
+         "running statistics: found {}, expected two plain tensors of {} channels",
          mean ? describe(mean) : "none", x.dim(-1));
   }
 }
@@ -153,10 +158,12 @@ Tensor group_norm(const Tensor& x_in, Index groups, const Tensor& weight, const 
   check("group_norm", x_in, 2);
   const Index channels = x_in.dim(-1);
   if (groups < 1 || channels % groups != 0) {
-    fail(ExitCode::usage, "group_norm", "groups: found {}, expected a divisor of {} channels", groups, channels);
+    fail(ExitCode::usage, "group_norm", "groups: found {}, expected a divisor of {} channels", groups,
+         channels);
   }
-  const Tensor x = reduce_partial(x_in);
-  Problem p{.op = "group_norm", .columns = columns_of(x, true), .comms = groups_over(x.layout(), 1, x.ndim())};
+  const Tensor x = prepared(x_in, weight, bias);
+  Problem p{
+      .op = "group_norm", .columns = columns_of(x, true), .comms = groups_over(x.layout(), 1, x.ndim())};
   p.columns.groups = groups;
   p.columns.channels_per_group = channels / groups;
   if (x.is_shard()) p.columns.first_channel = x.layout().local_box().back().lo;
@@ -167,24 +174,26 @@ Tensor group_norm(const Tensor& x_in, Index groups, const Tensor& weight, const 
 Tensor instance_norm(const Tensor& x_in, const Tensor& weight, const Tensor& bias, double eps) {
   const CommScope scope("instance_norm");
   check("instance_norm", x_in, 3);
-  const Tensor x = reduce_partial(x_in);
-  const Problem p{
-      .op = "instance_norm", .columns = columns_of(x, true), .comms = groups_over(x.layout(), 1, x.ndim() - 1)};
+  const Tensor x = prepared(x_in, weight, bias);
+  const Problem p{.op = "instance_norm",
+                  .columns = columns_of(x, true),
+                  .comms = groups_over(x.layout(), 1, x.ndim() - 1)};
   const Affine affine = make_affine("instance_norm", x, Shape{x.dim(-1)}, weight, bias);
   return normalise(p, x, affine, global_moments(p, x), eps);
 }
 
-Tensor batch_norm(const Tensor& x_in, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
-                  const Tensor& bias, const BatchNormOptions& options) {
+Tensor batch_norm(const Tensor& x_in, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight, const Tensor& bias, const BatchNormOptions& options) {
   const CommScope scope("batch_norm");
   check("batch_norm", x_in, 2);
   check_running(x_in, running_mean, running_var, options.training);
-  const Tensor x = reduce_partial(x_in);
+  const Tensor x = prepared(x_in, weight, bias);
   if (options.training && running_mean && x.is_shard() && x.layout().is_sharded(x.ndim() - 1)) {
-    fail(ExitCode::internal, "batch_norm", "x: found {}, expected whole channels where running statistics are kept",
-         describe(x));
+    fail(ExitCode::internal, "batch_norm",
+         "x: found {}, expected whole channels where running statistics are kept", describe(x));
   }
-  Problem p{.op = "batch_norm", .columns = columns_of(x, false), .comms = groups_over(x.layout(), 0, x.ndim() - 1)};
+  Problem p{
+      .op = "batch_norm", .columns = columns_of(x, false), .comms = groups_over(x.layout(), 0, x.ndim() - 1)};
   p.constant_statistics = !options.training;
   if (options.replicas) p.comms.push_back(options.replicas);
   const Affine affine = make_affine("batch_norm", x, Shape{x.dim(-1)}, weight, bias);
@@ -197,8 +206,9 @@ Tensor batch_norm(const Tensor& x_in, const Tensor& running_mean, const Tensor& 
            count_of_first(moments));
     }
     if (running_mean) {
-      with_running(running_mean, running_var, first,
-                   [&](auto* mean, auto* variance) { update_running(moments, options.momentum, mean, variance); });
+      with_running(running_mean, running_var, first, [&](auto* mean, auto* variance) {
+        update_running(moments, options.momentum, mean, variance);
+      });
     }
   } else {
     moments = DeviceArray<Moment>(p.columns.groups);

@@ -3,7 +3,6 @@
 #include "solver/ops/norm/norm.hpp"
 #include "solver/ops/norm/row_kernels.hpp"
 #include "solver/tensor/autograd.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -64,7 +63,7 @@ Tensor layer_norm(const Tensor& x_in, const Shape& normalized_shape, const Tenso
     fail(ExitCode::internal, "layer_norm", "x: found {}, expected trailing dimensions {}", describe(x_in),
          to_string(normalized_shape));
   }
-  const Tensor x = reduce_partial(x_in);
+  const Tensor x = prepared(x_in, weight, bias);
   const Affine affine = make_affine("layer_norm", x, normalized_shape, weight, bias);
   const CommGroups groups = groups_over(x.layout(), first, x.ndim());
   const RowsView view = rows_view(x, trailing);
@@ -85,9 +84,15 @@ Tensor layer_norm(const Tensor& x_in, const Shape& normalized_shape, const Tenso
     using A = Compute<T>;
     const RowStats<A> stats = layer_norm_forward<T>(x, view, groups, affine, eps, y);
     record("layer_norm", inputs, y,
-           [=, x = x.detach(), w = affine.local_weight, layout = affine.gradient, shape = affine.shape](const Tensor& gy) {
-             const RowBackward<T, A> in{view.rows,          view.length,      x.template data<T>(), gy.template data<T>(),
-                                        w.template data<A>(), stats.mean.data(), stats.rstd.data(),
+           [=, x = x.detach(), w = affine.local_weight, layout = affine.gradient,
+            shape = affine.shape](const Tensor& gy) {
+             const RowBackward<T, A> in{view.rows,
+                                        view.length,
+                                        x.template data<T>(),
+                                        gy.template data<T>(),
+                                        w.template data<A>(),
+                                        stats.mean.data(),
+                                        stats.rstd.data(),
                                         stats.inverse_count.data()};
              Gradients grads(n_inputs);
              if (want_x) grads[0] = layer_norm_dx<T>(in, groups, x);

@@ -31,11 +31,12 @@ void merge_over(const CommGroups& groups, const DeviceArray<Moment>& moments) {
     copy_bytes(gathered.data(), MemorySpace::device, all.data(), comm->space(), all.bytes());
     Moment* out = moments.data();
     const Moment* in = gathered.data();
-    for_each("norm_merge", n, KOKKOS_LAMBDA(Index i) {
-      Moment merged;
-      for (Index r = 0; r < ranks; ++r) merged = merge(merged, in[r * n + i]);
-      out[i] = merged;
-    });
+    for_each(
+        "norm_merge", n, KOKKOS_LAMBDA(Index i) {
+          Moment merged;
+          for (Index r = 0; r < ranks; ++r) merged = merge(merged, in[r * n + i]);
+          out[i] = merged;
+        });
   }
 }
 

@@ -23,13 +23,15 @@ KOKKOS_INLINE_FUNCTION Moment merge(const Moment& a, const Moment& b) {
   if (b.count == 0) return a;
   if (a.count == 0) return b;
   const double count = a.count + b.count, delta = b.mean - a.mean;
-  return {count, a.mean + delta * (b.count / count), a.m2 + b.m2 + delta * delta * (a.count * b.count / count)};
+  return {count, a.mean + delta * (b.count / count),
+          a.m2 + b.m2 + delta * delta * (a.count * b.count / count)};
 }
 
 /// The groups of ranks over which a normalisation's statistics are spread, to be merged one after the other.
 using CommGroups = std::vector<CommPtr>;
 
-/// One communicator of all mesh axes that cut a dimension in [first, last) of the layout; none if nothing is cut.
+/// One communicator of all mesh axes that cut a dimension in [first, last) of the layout; none if nothing is
+/// cut.
 CommGroups groups_over(const Layout& layout, int first, int last);
 
 /// Each moment merged over the ranks, in rank order: the same bits on every rank.

@@ -4,10 +4,11 @@
 
 namespace tessera {
 
-// Normalisations y = (x - mean) / sqrt(variance + eps) * weight + bias. They differ in the set of dimensions over which mean and
-// (biased) variance are taken. Where a mesh axis cuts one of these, the ranks' (count, mean, M2) are merged in rank order
-// (Chan, Golub, LeVeque 1983), and the backward pass adds its two sums over the same ranks in one message. `weight` and `bias`
-// may be undefined (1 and 0), and may be f32 beside bf16 activations. A Partial x is reduced first.
+// Normalisations y = (x - mean) / sqrt(variance + eps) * weight + bias. They differ in the set of dimensions
+// over which mean and (biased) variance are taken. Where a mesh axis cuts one of these, the ranks' (count,
+// mean, M2) are merged in rank order (Chan, Golub, LeVeque 1983), and the backward pass adds its two sums
+// over the same ranks in one message. `weight` and `bias` may be undefined (1 and 0), and may be f32 beside
+// bf16 activations. A Partial x is reduced first.
 
 /// Over the trailing dimensions `normalized_shape`; weight and bias have that shape.
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
@@ -23,13 +24,13 @@ struct BatchNormOptions {
   bool training = true;   ///< use the statistics of x; else the running ones
   double momentum = 0.1;  ///< running = (1 - momentum) running + momentum * new
   double eps = 1e-5;
-  CommPtr replicas;  ///< also merge over these ranks (the ddp axis); none if empty
+  CommPtr replicas = {};  ///< also merge over these ranks (the ddp axis); none if empty
 };
 
-/// x (B, *grid, C): per channel, over batch and grid. `running_mean`, `running_var` (C; plain, or both undefined) are updated in
-/// place when training, the variance without bias, as torch.nn.BatchNorm does. Throws (usage) when training on one value per
-/// channel.
-Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
-                  const Tensor& bias, const BatchNormOptions& options = {});
+/// x (B, *grid, C): per channel, over batch and grid. `running_mean`, `running_var` (C; plain, or both
+/// undefined) are updated in place when training, the variance without bias, as torch.nn.BatchNorm does.
+/// Throws (usage) when training on one value per channel.
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight, const Tensor& bias, const BatchNormOptions& options = {});
 
 }  // namespace tessera

@@ -57,49 +57,56 @@ RowStats<A> row_stats(const DeviceArray<Moment>& moments, double eps) {
   A* mean = stats.mean.data();
   A* rstd = stats.rstd.data();
   A* inverse = stats.inverse_count.data();
-  for_each("norm_row_stats", rows, KOKKOS_LAMBDA(Index r) {
-    const double count = in[r].count > 0 ? in[r].count : 1;
-    mean[r] = static_cast<A>(in[r].mean);
-    rstd[r] = static_cast<A>(1.0 / std::sqrt(in[r].m2 / count + eps));
-    inverse[r] = static_cast<A>(1.0 / count);
-  });
+  for_each(
+      "norm_row_stats", rows, KOKKOS_LAMBDA(Index r) {
+        const double count = in[r].count > 0 ? in[r].count : 1;
+        mean[r] = static_cast<A>(in[r].mean);
+        rstd[r] = static_cast<A>(1.0 / std::sqrt(in[r].m2 / count + eps));
+        inverse[r] = static_cast<A>(1.0 / count);
+      });
   return stats;
 }
 
 template <typename T>
 void row_moments(Index rows, Index length, const T* x, Moment* out) {
-  for_each("layer_norm_moments", rows, KOKKOS_LAMBDA(Index r) { out[r] = moment_of(x + r * length, length); });
+  for_each(
+      "layer_norm_moments", rows, KOKKOS_LAMBDA(Index r) { out[r] = moment_of(x + r * length, length); });
 }
 
 template <typename T, typename A>
-KOKKOS_INLINE_FUNCTION void normalise_row(Index length, const T* x, A mean, A rstd, const A* w, const A* b, T* y) {
+KOKKOS_INLINE_FUNCTION void normalise_row(Index length, const T* x, A mean, A rstd, const A* w, const A* b,
+                                          T* y) {
   for (Index i = 0; i < length; ++i) store(y[i], (load(x[i]) - mean) * rstd * w[i] + b[i]);
 }
 
 template <typename T, typename A>
-void row_normalise(Index rows, Index length, const T* x, const RowStats<A>& stats, const A* w, const A* b, T* y) {
+void row_normalise(Index rows, Index length, const T* x, const RowStats<A>& stats, const A* w, const A* b,
+                   T* y) {
   const A* mean = stats.mean.data();
   const A* rstd = stats.rstd.data();
-  for_each("layer_norm", rows, KOKKOS_LAMBDA(Index r) {
-    normalise_row(length, x + r * length, mean[r], rstd[r], w, b, y + r * length);
-  });
+  for_each(
+      "layer_norm", rows, KOKKOS_LAMBDA(Index r) {
+        normalise_row(length, x + r * length, mean[r], rstd[r], w, b, y + r * length);
+      });
 }
 
 /// Both passes over a row while it is in cache, for rows that lie whole on this rank.
 template <typename T, typename A>
-RowStats<A> row_moments_and_normalise(Index rows, Index length, const T* x, double eps, const A* w, const A* b, T* y) {
+RowStats<A> row_moments_and_normalise(Index rows, Index length, const T* x, double eps, const A* w,
+                                      const A* b, T* y) {
   RowStats<A> stats{DeviceArray<A>(rows), DeviceArray<A>(rows), DeviceArray<A>(rows)};
   A* mean = stats.mean.data();
   A* rstd = stats.rstd.data();
   A* inverse = stats.inverse_count.data();
-  for_each("layer_norm", rows, KOKKOS_LAMBDA(Index r) {
-    const Moment m = moment_of(x + r * length, length);
-    const double count = m.count > 0 ? m.count : 1;
-    mean[r] = static_cast<A>(m.mean);
-    rstd[r] = static_cast<A>(1.0 / std::sqrt(m.m2 / count + eps));
-    inverse[r] = static_cast<A>(1.0 / count);
-    normalise_row(length, x + r * length, mean[r], rstd[r], w, b, y + r * length);
-  });
+  for_each(
+      "layer_norm", rows, KOKKOS_LAMBDA(Index r) {
+        const Moment m = moment_of(x + r * length, length);
+        const double count = m.count > 0 ? m.count : 1;
+        mean[r] = static_cast<A>(m.mean);
+        rstd[r] = static_cast<A>(1.0 / std::sqrt(m.m2 / count + eps));
+        inverse[r] = static_cast<A>(1.0 / count);
+        normalise_row(length, x + r * length, mean[r], rstd[r], w, b, y + r * length);
+      });
   return stats;
 }
 
@@ -142,27 +149,29 @@ KOKKOS_INLINE_FUNCTION void row_dx(const RowBackward<T, A>& in, Index r, A s1, A
 
 template <typename T, typename A>
 void rows_sums(const RowBackward<T, A>& in, double* sums) {
-  for_each("layer_norm_sums", in.rows, KOKKOS_LAMBDA(Index r) {
-    A s1, s2;
-    row_sums(in, r, s1, s2);
-    sums[2 * r] = static_cast<double>(s1);
-    sums[2 * r + 1] = static_cast<double>(s2);
-  });
+  for_each(
+      "layer_norm_sums", in.rows, KOKKOS_LAMBDA(Index r) {
+        A s1, s2;
+        row_sums(in, r, s1, s2);
+        sums[2 * r] = static_cast<double>(s1);
+        sums[2 * r + 1] = static_cast<double>(s2);
+      });
 }
 
 /// `sums` null: taken over the local rows, which are whole.
 template <typename T, typename A>
 void rows_dx(const RowBackward<T, A>& in, const double* sums, T* dx) {
-  for_each("layer_norm_dx", in.rows, KOKKOS_LAMBDA(Index r) {
-    A s1, s2;
-    if (sums) {
-      s1 = static_cast<A>(sums[2 * r]);
-      s2 = static_cast<A>(sums[2 * r + 1]);
-    } else {
-      row_sums(in, r, s1, s2);
-    }
-    row_dx(in, r, s1, s2, dx);
-  });
+  for_each(
+      "layer_norm_dx", in.rows, KOKKOS_LAMBDA(Index r) {
+        A s1, s2;
+        if (sums) {
+          s1 = static_cast<A>(sums[2 * r]);
+          s2 = static_cast<A>(sums[2 * r + 1]);
+        } else {
+          row_sums(in, r, s1, s2);
+        }
+        row_dx(in, r, s1, s2, dx);
+      });
 }
 
 /// dw = sum over rows of gy xhat, db = sum over rows of gy.
@@ -172,31 +181,33 @@ void rows_affine(const RowBackward<T, A>& in, A* dw, A* db) {
   const Index n = in.length, blocks = (in.rows + block - 1) / block;
   const DeviceArray<A> buffer(2 * n * blocks);
   A* partial = buffer.data();
-  for_each("layer_norm_affine_block", blocks, KOKKOS_LAMBDA(Index k) {
-    A* pw = partial + 2 * n * k;
-    A* pb = pw + n;
-    for (Index i = 0; i < 2 * n; ++i) pw[i] = 0;
-    const Index last = (k + 1) * block < in.rows ? (k + 1) * block : in.rows;
-    for (Index r = k * block; r < last; ++r) {
-      const T* x = in.x + r * n;
-      const T* gy = in.gy + r * n;
-      const A mean = in.mean[r], rstd = in.rstd[r];
-      for (Index i = 0; i < n; ++i) {
-        const A g = load(gy[i]);
-        pw[i] += g * (load(x[i]) - mean) * rstd;
-        pb[i] += g;
-      }
-    }
-  });
-  for_each("layer_norm_affine", n, KOKKOS_LAMBDA(Index i) {
-    double w = 0, b = 0;
-    for (Index k = 0; k < blocks; ++k) {
-      w += static_cast<double>(partial[2 * n * k + i]);
-      b += static_cast<double>(partial[2 * n * k + n + i]);
-    }
-    dw[i] = static_cast<A>(w);
-    db[i] = static_cast<A>(b);
-  });
+  for_each(
+      "layer_norm_affine_block", blocks, KOKKOS_LAMBDA(Index k) {
+        A* pw = partial + 2 * n * k;
+        A* pb = pw + n;
+        for (Index i = 0; i < 2 * n; ++i) pw[i] = 0;
+        const Index last = (k + 1) * block < in.rows ? (k + 1) * block : in.rows;
+        for (Index r = k * block; r < last; ++r) {
+          const T* x = in.x + r * n;
+          const T* gy = in.gy + r * n;
+          const A mean = in.mean[r], rstd = in.rstd[r];
+          for (Index i = 0; i < n; ++i) {
+            const A g = load(gy[i]);
+            pw[i] += g * (load(x[i]) - mean) * rstd;
+            pb[i] += g;
+          }
+        }
+      });
+  for_each(
+      "layer_norm_affine", n, KOKKOS_LAMBDA(Index i) {
+        double w = 0, b = 0;
+        for (Index k = 0; k < blocks; ++k) {
+          w += static_cast<double>(partial[2 * n * k + i]);
+          b += static_cast<double>(partial[2 * n * k + n + i]);
+        }
+        dw[i] = static_cast<A>(w);
+        db[i] = static_cast<A>(b);
+      });
 }
 
 }  // namespace tessera::norm
