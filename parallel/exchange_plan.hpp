@@ -56,7 +56,7 @@ class ExchangePlan {
   };
 
   /// Packs and posts every message and copies what this rank keeps. Buffers are device memory, contiguous,
-  /// row-major.
+  /// row-major. The source may change afterwards; the destination is not touched by others until finish().
   Motion start(const void* source, void* destination, DType type) const;
   void forward(const void* source, void* destination, DType type) const {
     start(source, destination, type).finish();

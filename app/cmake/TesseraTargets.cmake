@@ -25,7 +25,7 @@ endfunction()
 
 # The environment in which MPI programs run as root and with more ranks than cores.
 set(TESSERA_MPI_ENVIRONMENT
-    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMP_NUM_THREADS=1;ASAN_OPTIONS=detect_leaks=0"
+    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none;OMP_NUM_THREADS=1;ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1"
 )
 
 # tessera_test(name LABELS <labels> [RANKS 1 2 3 4] SOURCES ... LIBRARIES ...) : a GoogleTest program. With RANKS it is launched
