@@ -7,11 +7,11 @@
 namespace tessera {
 
 struct AttentionOptions {
-  std::optional<double> scale;  ///< of the scores; 1 / sqrt(d) if absent
+  std::optional<double> scale = {};  ///< of the scores; 1 / sqrt(d) if absent
   bool causal = false;          ///< query i sees keys j <= i, by global row-major token index
   /// (B | 1, heads | 1, Nq | 1, Nk | 1) over flattened global tokens: u8, where 0 hides a key, or floating,
   /// added to the scores. Plain, or sharded (then usually on Nq as q is). Takes no gradient.
-  Tensor mask;
+  Tensor mask = {};
 };
 
 /// out (B, *tokens_q, heads, dv) = softmax(scale q k^T + mask) v, with q (B, *tokens_q, heads, d), k (B,

@@ -7,9 +7,9 @@
 namespace tessera {
 
 struct NeighborhoodOptions {
-  Shape kernel_size{7};         ///< odd; one value for all grid axes, or one per axis
-  Shape dilation{1};            ///< likewise, >= 1
-  std::optional<double> scale;  ///< 1 / sqrt(d) if absent
+  Shape kernel_size = {7};         ///< odd; one value for all grid axes, or one per axis
+  Shape dilation = {1};            ///< likewise, >= 1
+  std::optional<double> scale = {};  ///< 1 / sqrt(d) if absent
 };
 
 /// Attention of each grid point to the window of `kernel_size` points around it, shifted so that it lies
