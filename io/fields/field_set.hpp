@@ -33,6 +33,7 @@ struct Channel {
   std::string field;  ///< the field it is a component of
   int component = 0;
   bool time_varying = true;
+  int order = 0;  ///< of the field: 0 scalar, 1 vector, 2 tensor
 };
 
 /// One run of the simulation or observation: its steps follow each other in time.

@@ -100,7 +100,7 @@ class GenericSource : public SlabSource {
         std::string channel = several ? name + "_" + std::to_string(c) : name;
         if (!variable.channels.empty()) channel = variable.channels[static_cast<std::size_t>(c)];
         fields_.channels.push_back(
-            {std::move(channel), file.units[v], name, static_cast<int>(c), stored.time >= 0});
+            {std::move(channel), file.units[v], name, static_cast<int>(c), stored.time >= 0, 0});
         variable_of_channel_.push_back(v);
       }
     }

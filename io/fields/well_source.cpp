@@ -52,7 +52,8 @@ class WellSource : public SlabSource {
       const WellField& field = file.fields[f];
       const auto names = component_names(field.name, field.order, field.extent, axes);
       for (std::size_t c = 0; c < names.size(); ++c) {
-        channels.push_back({names[c], field.unit, field.name, static_cast<int>(c), field.stored.time >= 0});
+        channels.push_back(
+            {names[c], field.unit, field.name, static_cast<int>(c), field.stored.time >= 0, field.order});
         if (files_.empty()) variable_of_channel_.push_back(f);
       }
     }
