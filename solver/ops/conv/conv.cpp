@@ -41,9 +41,15 @@ int checked_axes(const char* op, const Tensor& x, const Tensor& weight, const Te
   return axes;
 }
 
-/// x with whole channels and nothing pending, on the mesh of the weight if that alone has one.
-Tensor with_whole_channels(const Tensor& x, const Tensor& weight) {
-  if (!x.is_shard()) return weight.is_shard() ? promote(x, weight.layout().mesh()) : x;
+/// x with whole channels and nothing pending, on the mesh of the weights if they alone have one.
+Tensor with_whole_channels(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  Mesh mesh = x.layout() ? x.layout().mesh() : Mesh();
+  for (const Tensor& w : {weight, bias}) {
+    if (!w || !w.is_shard()) continue;
+    if (!mesh) mesh = w.layout().mesh();
+    require(mesh == w.layout().mesh(), op, "found {} and {} on different meshes", describe(x), describe(w));
+  }
+  if (!x.is_shard()) return mesh ? promote(x, mesh) : x;
   const int axis = x.layout().mesh_axis_of(x.ndim() - 1);
   if (axis >= 0) return redistribute(x, x.layout().reduced().with_placement(axis, Replicate()));
   return reduce_partial(x);
@@ -94,7 +100,8 @@ Tensor conv(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in, 
   const CommScope scope("conv");
   const Index in_channels = weight_in.dim(1) * options.groups, out_channels = weight_in.dim(0);
   const int axes = checked_axes("conv", x_in, weight_in, bias_in, options.groups, in_channels, out_channels);
-  const Tensor weight = whole(weight_in), bias = whole(bias_in), x = with_whole_channels(x_in, weight);
+  const Tensor weight = whole(weight_in), bias = whole(bias_in),
+               x = with_whole_channels("conv", x_in, weight, bias);
 
   Window window;
   for (int a = 0; a < axes; ++a) {
@@ -139,7 +146,8 @@ Tensor conv_transpose(const Tensor& x_in, const Tensor& weight_in, const Tensor&
   const Index in_channels = weight_in.dim(0), out_channels = weight_in.dim(1) * options.groups;
   const char* op = "conv_transpose";
   const int axes = checked_axes(op, x_in, weight_in, bias_in, options.groups, in_channels, out_channels);
-  const Tensor weight = whole(weight_in), bias = whole(bias_in), x = with_whole_channels(x_in, weight);
+  const Tensor weight = whole(weight_in), bias = whole(bias_in),
+               x = with_whole_channels(op, x_in, weight, bias);
 
   Window window;
   for (int a = 0; a < axes; ++a) {
