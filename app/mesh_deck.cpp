@@ -1,0 +1,118 @@
+#include "app/mesh_deck.hpp"
+
+namespace tessera {
+namespace {
+
+void describe_partition(Section& s) {
+  s.selector("type").defaults("even").help("how the cells of an axis are shared out");
+  s.variant(
+      "even", [](Section&) {}, "sizes differ by at most one unit");
+  s.variant(
+      "chunk", [](Section&) {}, "ceil(cells / ranks) each, the last ranks short or empty");
+  s.variant(
+      "weights",
+      [](Section& v) { v.reals("weights").min(0).help("one per rank, in proportion to its speed"); },
+      "in proportion to weights");
+  s.variant(
+      "sizes", [](Section& v) { v.integers("sizes").min(0).help("cells of each rank; 0 is legal"); },
+      "given");
+}
+
+Partition make_partition(const Deck& deck, Index cells, int parts, Index unit) {
+  const auto type = deck.get<std::string>("type");
+  auto check_length = [&](const char* key, std::size_t found) {
+    if (found != static_cast<std::size_t>(parts)) {
+      throw deck.error(key, "found {} entries, expected one for each of {} ranks", found, parts);
+    }
+  };
+  if (type == "chunk") return Partition::chunk(cells, parts);
+  if (type == "sizes") {
+    const auto sizes = deck.get<std::vector<Index>>("sizes");
+    check_length("sizes", sizes.size());
+    const Partition partition = Partition::from_sizes(sizes);
+    if (partition.extent() != cells) {
+      throw deck.error("sizes", "found {} cells in all, expected {}", partition.extent(), cells);
+    }
+    return partition;
+  }
+  std::vector<double> weights(static_cast<std::size_t>(parts), 1.0);
+  if (type == "weights") {
+    weights = deck.get<std::vector<double>>("weights");
+    check_length("weights", weights.size());
+    if (*std::max_element(weights.begin(), weights.end()) <= 0)
+      throw deck.error("weights", "all weights are zero");
+  } else if (unit == 1) {
+    return Partition::even(cells, parts);
+  }
+  return Partition::from_weights(cells, weights, unit);
+}
+
+}  // namespace
+
+void describe_mesh(Section& s) {
+  s.integer("ddp").min(-1).defaults(Index{1}).help(
+      "groups of ranks that train on different samples; -1: whatever is left");
+  s.integers("domain")
+      .single_allowed()
+      .length(1, 3)
+      .min(-1)
+      .defaults(std::vector<Index>{-1})
+      .help("ranks along the first, second, ... grid axis of one sample; one may be -1: whatever is left");
+  s.sections("partition", describe_partition)
+      .single_allowed()
+      .length(0, 3)
+      .empty()
+      .help("cut points of the first, second, ... grid axis; even where not given");
+}
+
+Mesh make_mesh(const Deck& deck, const CommPtr& world) {
+  std::vector<MeshAxis> axes{{"ddp", deck.get<int>("mesh.ddp")}};
+  const auto domain = deck.get<std::vector<int>>("mesh.domain");
+  for (std::size_t i = 0; i < domain.size(); ++i) {
+    axes.push_back({domain.size() == 1 ? "domain" : "domain_" + std::to_string(i), domain[i]});
+  }
+  try {
+    return Mesh(world, axes);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::usage) throw;
+    throw deck.error("mesh", "{}", e.what());
+  }
+}
+
+Mesh domain_mesh(const Mesh& mesh) {
+  std::vector<std::string> names;
+  for (int a = 0; a < mesh.axes(); ++a) {
+    if (mesh.axis_name(a) != "ddp") names.emplace_back(mesh.axis_name(a));
+  }
+  return mesh.sub(names);
+}
+
+Layout grid_layout(const Deck& deck, const Mesh& domain, const Shape& grid, const Shape& unit) {
+  if (domain.axes() > grid.size()) {
+    throw deck.error("mesh.domain", "found {} entries, the grid has {} axes", domain.axes(), grid.size());
+  }
+  const std::vector<Deck> partitions = deck.sections("mesh.partition");
+  if (static_cast<int>(partitions.size()) > domain.axes()) {
+    throw deck.error("mesh.partition", "found {} entries, mesh.domain has {}", partitions.size(),
+                     domain.axes());
+  }
+  Shape shape{1};
+  for (Index extent : grid) shape.push_back(extent);
+  shape.push_back(1);
+  Placements placements;
+  std::vector<Partition> cuts;
+  for (int a = 0; a < domain.axes(); ++a) {
+    placements.push_back(Shard(a + 1));
+    const auto i = static_cast<std::size_t>(a);
+    if (i < partitions.size()) {
+      cuts.push_back(make_partition(partitions[i], grid[a], domain.axis_size(a), unit[a]));
+    } else {
+      const std::vector<double> equal(static_cast<std::size_t>(domain.axis_size(a)), 1.0);
+      cuts.push_back(unit[a] == 1 ? Partition::even(grid[a], domain.axis_size(a))
+                                  : Partition::from_weights(grid[a], equal, unit[a]));
+    }
+  }
+  return Layout(domain, placements, shape, cuts);
+}
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "io/deck/deck.hpp"
+#include "parallel/layout.hpp"
+
+namespace tessera {
+
+/// Keys of the section `mesh`: replicas, ranks per grid axis and cut points.
+void describe_mesh(Section& section);
+
+/// The mesh (ddp, domain axes) over all ranks. Domain axes are called "domain", or "domain_0", "domain_1",
+/// ... if several grid axes are cut. Throws (usage), with the place in the deck, where the product does not
+/// fit the ranks.
+Mesh make_mesh(const Deck& deck, const CommPtr& world);
+
+/// The mesh of this rank's domain group.
+Mesh domain_mesh(const Mesh& mesh);
+
+/// How (1, *grid, 1) is cut over a domain mesh: axis i of the mesh cuts grid axis i. Even and weighted cut
+/// points are rounded to multiples of `unit[i]` cells (a model's patch).
+Layout grid_layout(const Deck& deck, const Mesh& domain, const Shape& grid, const Shape& unit);
+
+}  // namespace tessera

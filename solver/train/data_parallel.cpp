@@ -1,0 +1,65 @@
+#include "solver/train/data_parallel.hpp"
+
+namespace tessera {
+namespace {
+
+std::vector<GradientReducer::Parameter> descriptions(const std::vector<NamedTensor>& parameters) {
+  std::vector<GradientReducer::Parameter> result;
+  for (const NamedTensor& p : parameters)
+    result.push_back({p.name, p.tensor.local_count(), p.tensor.dtype()});
+  return result;
+}
+
+void broadcast(Communicator& comm, const Tensor& t) {
+  if (comm.size() == 1 || t.local_count() == 0) return;
+  const MemoryBlock staged(MemorySpace::host, t.bytes());
+  copy_bytes(staged.data(), MemorySpace::host, t.raw(), MemorySpace::device, t.bytes());
+  comm.broadcast(staged.data(), t.local_count(), t.dtype(), 0);
+  copy_bytes(t.raw(), MemorySpace::device, staged.data(), MemorySpace::host, t.bytes());
+}
+
+}  // namespace
+
+DataParallel::DataParallel(const Mesh& mesh, std::vector<NamedTensor> parameters,
+                           GradientReducerOptions options) {
+  std::vector<NamedTensor> plain, sharded;
+  for (NamedTensor& p : parameters) (p.tensor.is_shard() ? sharded : plain).push_back(p);
+  const int ddp = mesh.axis_size("ddp");
+  add_reducer(mesh.comm_ptr(), ddp, plain, options);
+  // Each domain rank owns its cells: only the replicas along ddp hold the same ones.
+  const std::string axis = "ddp";
+  if (!sharded.empty()) add_reducer(mesh.sub({&axis, 1}).comm_ptr(), ddp, sharded, options);
+  broadcast_parameters(mesh, parameters);
+}
+
+void DataParallel::add_reducer(const CommPtr& comm, int ddp, const std::vector<NamedTensor>& parameters,
+                               const GradientReducerOptions& options) {
+  auto reducer = std::make_shared<GradientReducer>(comm, ddp, descriptions(parameters), options);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& p = parameters[i].tensor;
+    const int index = static_cast<int>(i);
+    const Tensor gradient = Tensor::wrap(reducer, reducer->gradient(index), p.local_shape(), p.dtype());
+    p.set_grad(p.is_shard() ? gradient.with_layout(p.layout()) : gradient);
+    p.defer_domain_sum();
+    p.register_post_accumulate_hook([reducer, index, last = last_] {
+      if (*last) reducer->mark_ready(index);
+    });
+  }
+  reducers_.push_back(std::move(reducer));
+}
+
+void DataParallel::zero_grad() {
+  for (auto& reducer : reducers_) reducer->zero();
+}
+
+void DataParallel::finish() {
+  for (auto& reducer : reducers_) reducer->finish();
+}
+
+void broadcast_parameters(const Mesh& mesh, const std::vector<NamedTensor>& parameters) {
+  for (const NamedTensor& p : parameters) {
+    broadcast(p.tensor.is_shard() ? mesh.axis_comm("ddp") : mesh.comm(), p.tensor);
+  }
+}
+
+}  // namespace tessera
