@@ -7,7 +7,7 @@
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/checkpoint/checksum.hpp"
 #include "io/checkpoint/manifest.hpp"
-#include "io/nearest.hpp"
+#include "io/hint.hpp"
 
 namespace tessera {
 namespace fs = std::filesystem;

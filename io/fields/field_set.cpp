@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "io/nearest.hpp"
+#include "io/hint.hpp"
 
 namespace tessera {
 

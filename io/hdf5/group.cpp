@@ -5,7 +5,7 @@
 
 #include "io/hdf5/file.hpp"
 #include "io/hdf5/file_state.hpp"
-#include "io/nearest.hpp"
+#include "io/hint.hpp"
 
 namespace tessera::hdf5 {
 namespace {

@@ -12,7 +12,7 @@
 #include "io/agree.hpp"
 #include "io/atomic_file.hpp"
 #include "io/box_rows.hpp"
-#include "io/nearest.hpp"
+#include "io/hint.hpp"
 #include "io/safetensors/elements.hpp"
 
 namespace tessera {

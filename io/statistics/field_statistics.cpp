@@ -7,7 +7,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "io/atomic_file.hpp"
-#include "io/nearest.hpp"
+#include "io/hint.hpp"
 
 namespace tessera {
 namespace {

@@ -149,6 +149,24 @@ TEST(Well, NothingIsLeftOfAnUnfinishedFile) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
+// Where every rank fails while a file is open, the ranks part without waiting for each other.
+TEST(Well, NothingIsLeftAfterAnException) {
+  const SharedFolder folder;
+  const std::string path = folder.file("failed.hdf5");
+  has(error_text(
+          [&] {
+            FieldWriter writer(world(), path, small_spec());
+            const Box box = uneven_box({5, 4});
+            const auto values = values_on<float>(box, 0, 0, kAll);
+            writer.append(0, 0, box, values.data());
+            fail(ExitCode::numerical, "solver", "it blew up");
+          },
+          ExitCode::numerical),
+      "[solver] it blew up");
+  world()->barrier();
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 TEST(Well, XdmfNamesEveryStepAndComponent) {
   const SharedFolder folder;
   const std::string path = folder.file("small.hdf5");
