@@ -28,6 +28,27 @@ KOKKOS_INLINE_FUNCTION A lane_sum(Index n, const Term& term) {
   return lane_total(lane);
 }
 
+/// The largest of `start` and term(i), i in [0, n).
+template <typename A, typename Term>
+KOKKOS_INLINE_FUNCTION A lane_max(Index n, A start, const Term& term) {
+  A lane[kLanes];
+  for (int l = 0; l < kLanes; ++l) lane[l] = start;
+  Index i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int l = 0; l < kLanes; ++l) {
+      const A value = term(i + l);
+      lane[l] = value > lane[l] ? value : lane[l];
+    }
+  }
+  for (int l = 0; i + l < n; ++l) {
+    const A value = term(i + l);
+    lane[l] = value > lane[l] ? value : lane[l];
+  }
+  A top = lane[0];
+  for (int l = 1; l < kLanes; ++l) top = lane[l] > top ? lane[l] : top;
+  return top;
+}
+
 template <typename T, typename U>
 KOKKOS_INLINE_FUNCTION Compute<T> dot(const T* a, const U* b, Index n) {
   return lane_sum<Compute<T>>(n, [=](Index i) { return load(a[i]) * load(b[i]); });

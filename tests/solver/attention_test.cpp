@@ -73,6 +73,7 @@ struct AttentionCase : OperatorCase {
   bool causal = false;
   Masking masking = Masking::none;
   std::optional<double> scale;
+  AttentionMethod method = AttentionMethod::automatic;
 };
 
 constexpr Index kBatch = 2, kHeads = 4, kDepth = 5, kValueDepth = 3;
@@ -93,6 +94,7 @@ AttentionCase attention_case(Random& random, int seed) {
   c.q_grid = grid();
   c.k_grid = seed % 3 == 0 ? c.q_grid : grid();
   c.causal = pick(random, 0, 2) == 0;
+  c.method = static_cast<AttentionMethod>(pick(random, 0, 2));
   c.masking = static_cast<Masking>(seed % 4 < 2 ? 0 : seed % 4 - 1);
   if (pick(random, 0, 1)) c.scale = 0.7;
   const Shape q = operand_shape(c.q_grid, kDepth), k = operand_shape(c.k_grid, kDepth),
@@ -117,9 +119,10 @@ AttentionCase attention_case(Random& random, int seed) {
                        c.masking == Masking::none      ? ""
                        : c.masking == Masking::boolean ? " boolean"
                                                        : " additive");
-  c.op = [causal = c.causal, scale = c.scale](std::span<const Tensor> in) {
-    return attention(in[0], in[1], in[2],
-                     {.scale = scale, .causal = causal, .mask = in.size() > 3 ? in[3] : Tensor{}});
+  c.op = [causal = c.causal, scale = c.scale, method = c.method](std::span<const Tensor> in) {
+    return attention(
+        in[0], in[1], in[2],
+        {.scale = scale, .causal = causal, .mask = in.size() > 3 ? in[3] : Tensor{}, .method = method});
   };
   return c;
 }
@@ -174,7 +177,9 @@ TEST(Attention, ManyTilesAndLargeScores) {
     c.add(random, "k", k, {1});
     c.add(random, "v", k, {1});
     for (double& x : c.operands[0].values) x *= 20;
-    c.op = [=](std::span<const Tensor> in) { return attention(in[0], in[1], in[2], {.causal = causal}); };
+    c.op = [=](std::span<const Tensor> in) {
+      return attention(in[0], in[1], in[2], {.causal = causal, .method = AttentionMethod::ring});
+    };
     const testing::Outcome want = testing::run_case(c, DType::f64);
     testing::expect_same_under_layouts(c, random, want, DType::f32, 2e-5);
   }
@@ -191,16 +196,18 @@ TEST(Attention, BrainFloat) {
   testing::expect_same_under_layouts(c, random, want, DType::bf16, 3e-2);
 }
 
-TEST(Attention, RingNeedsNoCollective) {
+TEST(Attention, NeedsNoCollective) {
   Random random(25);
   const Shape shape{1, 12, 7, 2, 4};
   for (const Mesh& mesh : testing::meshes(2)) {
     const Layout layout = testing::random_layout(random, mesh, shape, {1, 2}, Cuts::uneven);
     const Tensor x = Tensor::zeros(layout);
-    attention(x, x, x);  // makes the group of the ring
-    CommStats::global().reset();
-    attention(x, x, x);
-    EXPECT_EQ(CommStats::global().collective_calls(), 0u) << CommStats::global().report();
+    for (const AttentionMethod method : {AttentionMethod::ring, AttentionMethod::heads}) {
+      attention(x, x, x, {.method = method});  // makes the group of the ring
+      CommStats::global().reset();
+      attention(x, x, x, {.method = method});
+      EXPECT_EQ(CommStats::global().collective_calls(), 0u) << CommStats::global().report();
+    }
   }
 }
 

@@ -164,7 +164,8 @@ Index tokens_of(const Tensor& x) {
 }
 
 /// Brings q, k and v to one mesh and to layouts that attention knows; plain tensors stay plain if all are.
-Operands arrange(const Tensor& q, const Tensor& k, const Tensor& v, AxisPlan& axes) {
+Operands arrange(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                 AxisPlan& axes) {
   Operands x{q, k, v};
   Mesh mesh;
   for (const Tensor* t : {&x.q, &x.k, &x.v}) {
@@ -177,7 +178,15 @@ Operands arrange(const Tensor& q, const Tensor& k, const Tensor& v, AxisPlan& ax
     *t = reduce_partial(*t);
   }
   axes = plan_axes(x.q, x.k, x.v);
-  return {redistribute(x.q, axes.q), redistribute(x.k, axes.k), redistribute(x.v, axes.v)};
+  axes.result = axes.out;
+  const int axis = axis_for_heads(axes, options);
+  if (axis < 0) return {redistribute(x.q, axes.q), redistribute(x.k, axes.k), redistribute(x.v, axes.v)};
+  x = {redistribute(x.q, cut_heads(axes.q, axis)), redistribute(x.k, cut_heads(axes.k, axis)),
+       redistribute(x.v, cut_heads(axes.v, axis))};
+  const Layout result = axes.result;
+  axes = plan_axes(x.q, x.k, x.v);
+  axes.result = result;
+  return x;
 }
 
 /// Places the mask and says how to read it.
@@ -213,7 +222,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   const CommScope scope("attention");
   check(q, k, v);
   Call call;
-  const Operands x = arrange(q, k, v, call.axes);
+  const Operands x = arrange(q, k, v, options, call.axes);
   Problem& p = call.problem;
   const Shape& local = x.q.local_shape();
   p.batch = local[0];
@@ -231,8 +240,9 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   std::vector<std::string> merged;
   for (const int a : call.axes.merge_axes) merged.emplace_back(x.q.layout().mesh().axis_name(a));
   if (!merged.empty()) call.merge = x.q.layout().mesh().sub(merged).comm_ptr();
-  return dispatch_floating(q.dtype(), "attention",
-                           [&](auto* tag) { return run<std::remove_pointer_t<decltype(tag)>>(call, x); });
+  const Tensor y = dispatch_floating(
+      q.dtype(), "attention", [&](auto* tag) { return run<std::remove_pointer_t<decltype(tag)>>(call, x); });
+  return y.is_shard() ? redistribute(y, call.axes.result) : y;
 }
 
 }  // namespace tessera

@@ -6,12 +6,19 @@
 
 namespace tessera {
 
+/// How ranks that cut the tokens of both q and k share the work. `heads` exchanges tokens for heads before
+/// and back after (DeepSpeed-Ulysses), one mesh axis, the heads being a multiple of its size; else it is the
+/// ring. `automatic` takes heads where that moves half as much or less (from 4 ranks on), or where causality
+/// would leave the first ranks of the ring idle, and the mask is not sharded.
+enum class AttentionMethod { automatic, ring, heads };
+
 struct AttentionOptions {
   std::optional<double> scale = {};  ///< of the scores; 1 / sqrt(d) if absent
-  bool causal = false;          ///< query i sees keys j <= i, by global row-major token index
+  bool causal = false;               ///< query i sees keys j <= i, by global row-major token index
   /// (B | 1, heads | 1, Nq | 1, Nk | 1) over flattened global tokens: u8, where 0 hides a key, or floating,
   /// added to the scores. Plain, or sharded (then usually on Nq as q is). Takes no gradient.
   Tensor mask = {};
+  AttentionMethod method = AttentionMethod::automatic;
 };
 
 /// out (B, *tokens_q, heads, dv) = softmax(scale q k^T + mask) v, with q (B, *tokens_q, heads, d), k (B,

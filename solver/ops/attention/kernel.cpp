@@ -142,20 +142,12 @@ void update_running(const Problem& p, const Tile& t, const Scorer<A>& scorer, A*
         A* row = scores + i * t.n;
         scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
         const A lowest = -std::numeric_limits<A>::infinity();
-        A lane[kLanes];
-        for (int l = 0; l < kLanes; ++l) lane[l] = maximum[i];
-        Index j = 0;
-        for (; j + kLanes <= t.n; j += kLanes) {
-          for (int l = 0; l < kLanes; ++l) lane[l] = row[j + l] > lane[l] ? row[j + l] : lane[l];
-        }
-        for (; j < t.n; ++j) lane[0] = row[j] > lane[0] ? row[j] : lane[0];
-        A top = lane[0];
-        for (int l = 1; l < kLanes; ++l) top = lane[l] > top ? lane[l] : top;
+        const A top = lane_max(t.n, maximum[i], [row](Index j) { return row[j]; });
         if (top == lowest) {  // nothing visible so far
-          for (j = 0; j < t.n; ++j) row[j] = 0;
+          for (Index j = 0; j < t.n; ++j) row[j] = 0;
           return;
         }
-        for (j = 0; j < t.n; ++j) row[j] = fast_exp(row[j] - top);
+        for (Index j = 0; j < t.n; ++j) row[j] = fast_exp(row[j] - top);
         const A total = lane_sum<A>(t.n, [row](Index c) { return row[c]; });
         if (top != maximum[i]) {
           const A shrink = fast_exp(maximum[i] - top);

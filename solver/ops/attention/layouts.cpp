@@ -88,6 +88,27 @@ AxisPlan plan_axes(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in) {
   return plan;
 }
 
+int axis_for_heads(const AxisPlan& plan, const AttentionOptions& options) {
+  if (options.method == AttentionMethod::ring || plan.ring_axes.empty()) return -1;
+  const int heads_dim = plan.q.shape().size() - 2;
+  if (plan.q.is_sharded(heads_dim)) return -1;
+  const bool automatic = options.method == AttentionMethod::automatic;
+  if (automatic && options.mask && options.mask.is_shard()) return -1;
+  int best = -1;
+  for (const int a : plan.ring_axes) {
+    const int size = plan.q.mesh().axis_size(a), least = automatic && !options.causal ? 4 : 2;
+    if (size < least || plan.q.shape()[heads_dim] % size != 0) continue;
+    if (best < 0 || size > plan.q.mesh().axis_size(best)) best = a;
+  }
+  return best;
+}
+
+Layout cut_heads(const Layout& layout, int axis) {
+  const int heads_dim = layout.shape().size() - 2;
+  return layout.with_placement(axis, Shard(heads_dim),
+                               Partition::even(layout.shape()[heads_dim], layout.mesh().axis_size(axis)));
+}
+
 Layout mask_layout(const Layout& mask, const Layout& q) {
   LayoutBuilder target(mask.mesh(), mask.shape());
   Index inner = 1;  // tokens behind the first token dimension

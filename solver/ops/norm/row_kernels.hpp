@@ -17,25 +17,9 @@ KOKKOS_INLINE_FUNCTION Moment moment_of(const T* x, Index n) {
     const Index m = n - begin < block ? n - begin : block;
     const A guess = lane_sum<A>(m, [p](Index i) { return load(p[i]); }) / static_cast<A>(m);
     // What rounding left of the sum of deviations corrects the mean.
-    A first[kLanes] = {}, second[kLanes] = {};
-    Index i = 0;
-    for (; i + kLanes <= m; i += kLanes) {
-      for (int l = 0; l < kLanes; ++l) {
-        const A d = load(p[i + l]) - guess;
-        first[l] += d;
-        second[l] += d * d;
-      }
-    }
-    for (int l = 0; i + l < m; ++l) {
-      const A d = load(p[i + l]) - guess;
-      first[l] += d;
-      second[l] += d * d;
-    }
-    double d1 = 0, d2 = 0;
-    for (int l = 0; l < kLanes; ++l) {
-      d1 += static_cast<double>(first[l]);
-      d2 += static_cast<double>(second[l]);
-    }
+    const double d1 = static_cast<double>(lane_sum<A>(m, [=](Index i) { return load(p[i]) - guess; }));
+    const double d2 = static_cast<double>(
+        lane_sum<A>(m, [=](Index i) { return (load(p[i]) - guess) * (load(p[i]) - guess); }));
     const double count = static_cast<double>(m);
     all = merge(all, Moment{count, static_cast<double>(guess) + d1 / count, d2 - d1 * d1 / count});
   }
