@@ -1,6 +1,49 @@
+#include <cstdio>
+#include <string_view>
+
+#include "app/command_line.hpp"
+#include "app/log.hpp"
 #include "parallel/runtime.hpp"
 
+namespace tessera {
+namespace {
+
+int run(const CommPtr& world, const std::vector<std::string>& arguments) {
+  const Invocation invocation = parse_command_line(commands(), arguments);
+  const bool root = world->rank() == 0;
+  if (!invocation.print.empty()) {
+    if (root) std::fputs(invocation.print.c_str(), stdout);
+    return 0;
+  }
+  set_up_logging(invocation.line, world->rank());
+  const int code = invocation.command->run(world, invocation.line);
+  if (invocation.line.comm_stats && root) std::fputs(CommStats::global().report().c_str(), stdout);
+  return code;
+}
+
+}  // namespace
+}  // namespace tessera
+
 int main(int argc, char** argv) {
-  tessera::Runtime runtime(argc, argv);
-  return tessera::run_guarded(*runtime.world(), [] { return 0; });
+  // Kokkos gets its own options only: it would take --help, too.
+  std::vector<std::string> arguments;
+  std::vector<char*> kokkos{argv[0]};
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]).starts_with("--kokkos-")) {
+      kokkos.push_back(argv[i]);
+    } else {
+      arguments.emplace_back(argv[i]);
+    }
+  }
+  int kokkos_count = static_cast<int>(kokkos.size());
+  kokkos.push_back(nullptr);
+  char** kokkos_arguments = kokkos.data();
+  try {
+    tessera::Runtime runtime(kokkos_count, kokkos_arguments);
+    const tessera::CommPtr world = runtime.world();
+    return tessera::run_guarded(*world, [&] { return tessera::run(world, arguments); });
+  } catch (const tessera::Error& error) {
+    std::fprintf(stderr, "tessera: %s\n", error.what());
+    return static_cast<int>(error.code());
+  }
 }

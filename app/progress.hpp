@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,11 +13,14 @@
 namespace tessera {
 
 /// A live line on a terminal (step, values, rate, time left), plain lines every few seconds elsewhere,
-/// nothing if quiet or not on rank 0.
+/// nothing if `show` is false (quiet, or not rank 0). Writes to stderr.
 class Progress {
  public:
   Progress(std::string what, Index total, bool show);
   ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
   /// `values`: name and text, for example {"loss", "0.0123"}.
   void update(Index step, const std::vector<std::pair<std::string, std::string>>& values);
   /// Prints a line of its own above the live line.
@@ -24,16 +28,20 @@ class Progress {
   void finish();
 
  private:
-  std::string line(Index step) const;
+  std::string line() const;
+  void print();
 
   std::string what_;
   Index total_;
   bool show_, terminal_;
-  bool live_ = false;  ///< a live line is on the screen
-  std::string values_;
+  bool printed_ = false;              ///< the last step has been printed
   Index first_step_ = -1, last_step_ = 0;
+  std::string values_;
   std::chrono::steady_clock::time_point start_, last_print_;
 };
+
+/// "1:02:03" of seconds.
+std::string clock_text(double seconds);
 
 /// `history.jsonl`: one JSON object per line, appended and flushed. Only rank 0 writes.
 class History {
@@ -42,14 +50,14 @@ class History {
   /// null.
   using Values = std::vector<std::pair<std::string, double>>;
 
-  /// Continuing after `keep_steps` > 0 updates, lines of later steps (of a run that was killed) are dropped;
-  /// 0 starts a new file.
+  /// Continuing after `keep_steps` > 0 updates, lines of later steps and a line cut short (of a run that was
+  /// killed) are dropped; 0 starts a new file.
   History(std::filesystem::path path, bool write, Index keep_steps);
   void append(Index step, const Values& values);
 
  private:
   std::filesystem::path path_;
-  bool write_;
+  std::ofstream file_;
 };
 
 }  // namespace tessera

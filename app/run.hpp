@@ -1,21 +1,23 @@
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "app/stop_control.hpp"
 #include "io/deck/deck.hpp"
 #include "io/fields/field_set.hpp"
 #include "parallel/layout.hpp"
 
 namespace tessera {
 
-/// What the user typed after `tessera <command>`.
+/// What the user typed after `tessera`.
 struct CommandLine {
-  std::string command;
-  std::string deck_path;
+  std::string command;                 ///< "train", "post compare"
+  std::string deck_path;               ///< of commands that read a deck
+  std::vector<std::string> files;      ///< of `post` commands
   std::vector<std::string> overrides;  ///< key.path=value
   std::optional<std::string> restart;  ///< -r latest | <step> | <path>
   std::string folder;                  ///< -d; empty: runs/<deck name>
@@ -27,13 +29,19 @@ struct CommandLine {
   bool comm_stats = false;  ///< print communication by operator at the end
 };
 
+/// What `-r` continues from.
+enum class Resume : std::uint8_t {
+  checkpoint,  ///< one of the run's checkpoints
+  folder,      ///< the files that the run folder holds already; `-r latest` only
+};
+
 /// One run of a command: its deck, its folder, who takes part. Made by every rank alike; rank 0 touches the
 /// folder.
 class Run {
  public:
-  /// Reads the deck (on a restart: the checkpoint's resolved deck, then the deck, then the overrides). Throws
-  /// (usage, input_file).
-  Run(CommPtr world, CommandLine line, const Schema& schema);
+  /// Reads the deck (on a restart: the checkpoint's or run folder's resolved deck, then the deck, then the
+  /// overrides). Collective. Throws (usage, input_file), the same on every rank.
+  Run(CommPtr world, CommandLine line, const Schema& schema, Resume resume = Resume::checkpoint);
 
   const CommPtr& world() const { return world_; }
   const CommandLine& line() const { return line_; }
@@ -41,13 +49,15 @@ class Run {
   bool is_root() const { return world_->rank() == 0; }
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
-  /// The checkpoint folder that `-r` names; nothing without `-r`. Throws (input_file) where there is none.
-  std::optional<std::filesystem::path> restart_from() const;
+  bool is_restart() const { return line_.restart.has_value(); }
+  /// The checkpoint folder that `-r` names; nothing without `-r` and with Resume::folder.
+  const std::optional<std::filesystem::path>& restart_from() const { return restart_from_; }
 
   /// Creates the folder and writes `resolved.yaml` into it. Refuses a folder that is not empty unless
-  /// restarting or forced.
+  /// restarting or forced. Collective. Throws (usage).
   void open_folder() const;
-  /// Deck as given, overrides, resolved deck, version, git hash, mesh, partition, hosts.
+  /// Deck as given, overrides, resolved deck, version, git hash, mesh, partition (of `grid`, unless it is
+  /// undefined), hosts. Collective.
   Provenance provenance(const Mesh& mesh, const Layout& grid) const;
   /// Prints a line on rank 0 unless quiet.
   void say(const std::string& text) const;
@@ -55,36 +65,10 @@ class Run {
  private:
   CommPtr world_;
   CommandLine line_;
+  std::filesystem::path folder_;
+  std::optional<std::filesystem::path> restart_from_;
   DeckText given_;
   Deck deck_;
-  std::filesystem::path folder_;
-};
-
-/// Reasons to stop or to write a checkpoint, agreed over all ranks:
-///   TERM, INT                       finish the step, checkpoint, stop
-///   USR1, HUP                       checkpoint, carry on
-///   walltime                        stop when less than the margin is left
-///   files in the run folder         stop_run, dump_and_stop, dump_and_continue; removed when obeyed
-class StopControl {
- public:
-  enum class Wish : std::uint8_t { carry_on, checkpoint, checkpoint_and_stop, stop };
-
-  StopControl(CommPtr world, std::filesystem::path folder, std::optional<double> walltime);
-  ~StopControl();
-  StopControl(const StopControl&) = delete;
-  StopControl& operator=(const StopControl&) = delete;
-
-  /// Collective; once per step. Files and the clock are looked at at most once a second.
-  Wish poll();
-  /// Seconds that writing a checkpoint took: the margin kept before the walltime.
-  void set_checkpoint_time(double seconds) { margin_ = seconds; }
-
- private:
-  CommPtr world_;
-  std::filesystem::path folder_;
-  std::optional<double> walltime_;
-  double margin_ = 5;
-  std::chrono::steady_clock::time_point start_, last_look_;
 };
 
 }  // namespace tessera

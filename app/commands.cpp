@@ -1,0 +1,12 @@
+#include "app/commands.hpp"
+
+namespace tessera {
+
+std::span<const Command> commands() {
+  static const Command all[] = {
+      {"simulate", "run a physics solver, write its fields as HDF5", "", simulate_schema, simulate},
+  };
+  return all;
+}
+
+}  // namespace tessera

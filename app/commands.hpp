@@ -1,0 +1,26 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "app/run.hpp"
+#include "io/deck/schema.hpp"
+
+namespace tessera {
+
+/// A command of the program. Runs on all ranks; returns the exit code, throws Error.
+struct Command {
+  std::string name;     ///< "train", "post compare"
+  std::string summary;  ///< one line of --help
+  std::string files;    ///< what its file arguments are, "TRUTH PREDICTION"; empty: it reads a deck
+  Schema (*schema)();   ///< of its deck; of a command with files, of its key=value arguments
+  int (*run)(const CommPtr& world, const CommandLine& line);
+};
+
+/// All commands, in the order in which --help lists them.
+std::span<const Command> commands();
+
+Schema simulate_schema();
+int simulate(const CommPtr& world, const CommandLine& line);
+
+}  // namespace tessera

@@ -1,0 +1,200 @@
+#include "app/run.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "app/build_info.hpp"
+#include "io/agree.hpp"
+#include "io/atomic_file.hpp"
+#include "io/version.hpp"
+
+namespace tessera {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kResolved = "resolved.yaml";
+
+/// The step of a complete checkpoint `step_00000100`; nothing for another folder.
+std::optional<Index> checkpoint_step(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  constexpr std::string_view prefix = "step_";
+  if (!name.starts_with(prefix) || !fs::exists(folder / "manifest.json")) return std::nullopt;
+  Index step = 0;
+  const char* end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + prefix.size(), end, step);
+  return parsed.ec == std::errc{} && parsed.ptr == end ? std::optional(step) : std::nullopt;
+}
+
+/// The checkpoint of that step below `root`, the newest one for no step.
+fs::path find_checkpoint(const fs::path& root, std::optional<Index> step) {
+  std::optional<std::pair<Index, fs::path>> best;
+  std::string found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    const auto its_step = checkpoint_step(entry.path());
+    if (!its_step) continue;
+    found += (found.empty() ? "" : ", ") + std::to_string(*its_step);
+    if (step ? *its_step == *step : !best || *its_step > best->first) best = {*its_step, entry.path()};
+  }
+  if (best) return best->second;
+  fail(ExitCode::input_file, root.string(), "no {} to restart from: found {}",
+       step ? fmt::format("checkpoint of step {}", *step) : "complete checkpoint",
+       found.empty() ? "none" : "steps " + found);
+}
+
+/// What `-r` names: "latest", a step, or the path of a checkpoint or of a run folder.
+fs::path resolve_restart(const std::string& restart, const fs::path& checkpoints) {
+  if (restart == "latest") return find_checkpoint(checkpoints, std::nullopt);
+  Index step = 0;
+  const auto parsed = std::from_chars(restart.data(), restart.data() + restart.size(), step);
+  if (parsed.ec == std::errc{} && parsed.ptr == restart.data() + restart.size()) {
+    return find_checkpoint(checkpoints, step);
+  }
+  const fs::path path = fs::path(restart) / "";
+  const fs::path folder = path.parent_path();
+  if (!fs::is_directory(folder)) fail(ExitCode::input_file, restart, "no such folder to restart from");
+  if (fs::exists(folder / "manifest.json")) return folder;
+  return find_checkpoint(fs::is_directory(folder / "checkpoints") ? folder / "checkpoints" : folder,
+                         std::nullopt);
+}
+
+/// `-d`, else the run that the checkpoint `-r <path>` lies in, else runs/<deck name>.
+fs::path run_folder(const CommandLine& line) {
+  if (!line.folder.empty()) return line.folder;
+  if (line.restart) {
+    const fs::path checkpoint = (fs::path(*line.restart) / "").parent_path();
+    if (fs::exists(checkpoint / "manifest.json") && checkpoint.parent_path().filename() == "checkpoints") {
+      return checkpoint.parent_path().parent_path();
+    }
+    if (fs::exists(checkpoint / kResolved)) return checkpoint;
+  }
+  return fs::path("runs") / fs::path(line.deck_path).stem();
+}
+
+/// Evaluates `find` on rank 0.
+fs::path path_from_root(Communicator& world, const std::function<fs::path()>& find) {
+  std::string text;
+  run_on_root(world, [&] { text = find().string(); });
+  return world.broadcast_text(text);
+}
+
+DeckText deck_from_root(Communicator& world, const std::string& path) {
+  DeckText deck{path, {}};
+  run_on_root(world, [&] { deck = read_deck_file(path); });
+  deck.text = world.broadcast_text(deck.text);
+  return deck;
+}
+
+/// The resolved deck that a restart builds on.
+std::optional<DeckText> former_deck(Communicator& world, const fs::path& run, const fs::path& checkpoint) {
+  const fs::path path = path_from_root(world, [&]() -> fs::path {
+    const fs::path of_its_run = checkpoint.parent_path().parent_path() / kResolved;
+    for (const fs::path& candidate : {checkpoint / kResolved, of_its_run, run / kResolved}) {
+      if (fs::exists(candidate)) return candidate;
+    }
+    spdlog::warn("{}: no {} beside it, the deck alone counts", checkpoint.string(), kResolved);
+    return {};
+  });
+  return path.empty() ? std::nullopt : std::optional(deck_from_root(world, path.string()));
+}
+
+Deck read_layers(Communicator& world, const CommandLine& line, const Schema& schema, const DeckText& given,
+                 const fs::path& run, const std::optional<fs::path>& checkpoint) {
+  std::vector<DeckText> layers;
+  if (line.restart) {
+    if (auto former = former_deck(world, run, checkpoint.value_or(run))) layers.push_back(*std::move(former));
+  }
+  layers.push_back(given);
+  return Deck::parse(schema, layers, line.overrides);
+}
+
+std::optional<fs::path> restart_folder(Communicator& world, const CommandLine& line, const fs::path& run,
+                                       Resume resume) {
+  if (!line.restart) return std::nullopt;
+  if (resume == Resume::folder) {
+    if (*line.restart != "latest") {
+      fail(ExitCode::usage, "command line", "-r {}: '{}' continues its own folder, expected -r latest",
+           *line.restart, line.command);
+    }
+    return std::nullopt;
+  }
+  return path_from_root(world, [&] { return resolve_restart(*line.restart, run / "checkpoints"); });
+}
+
+std::string joined(const std::vector<std::string>& texts, const char* separator) {
+  std::string result;
+  for (const std::string& text : texts) result += (result.empty() ? "" : separator) + text;
+  return result;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// Every host once, with its ranks: "a: 0 1, b: 2 3".
+std::string host_list(Communicator& world) {
+  std::vector<std::pair<std::string, std::string>> hosts;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const std::string host = world.broadcast_text(host_name(), rank);
+    auto at = std::find_if(hosts.begin(), hosts.end(), [&](const auto& h) { return h.first == host; });
+    if (at == hosts.end()) at = hosts.insert(at, {host, ""});
+    at->second += " " + std::to_string(rank);
+  }
+  std::vector<std::string> texts;
+  for (const auto& [host, ranks] : hosts) texts.push_back(host + ":" + ranks);
+  return joined(texts, ", ");
+}
+
+}  // namespace
+
+Run::Run(CommPtr world, CommandLine line, const Schema& schema, Resume resume)
+    : world_(std::move(world)),
+      line_(std::move(line)),
+      folder_(path_from_root(*world_, [this] { return run_folder(line_); })),
+      restart_from_(restart_folder(*world_, line_, folder_, resume)),
+      given_(deck_from_root(*world_, line_.deck_path)),
+      deck_(read_layers(*world_, line_, schema, given_, folder_, restart_from_)) {}
+
+void Run::open_folder() const {
+  run_on_root(*world_, [this] {
+    if (fs::exists(folder_) && !is_restart() && !line_.force) {
+      if (!fs::is_directory(folder_) || !fs::is_empty(folder_)) {
+        fail(ExitCode::usage, folder_.string(),
+             "the run folder is not empty: continue with -r, choose another with -d, or use --force");
+      }
+    }
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    if (error) fail(ExitCode::usage, folder_.string(), "cannot create the run folder: {}", error.message());
+    write_text_atomically(folder_ / kResolved, deck_.resolved());
+  });
+}
+
+Provenance Run::provenance(const Mesh& mesh, const Layout& grid) const {
+  return {{"command", line_.command},
+          {"deck", given_.text},
+          {"deck_name", given_.name},
+          {"overrides", joined(line_.overrides, "\n")},
+          {"resolved_deck", deck_.resolved()},
+          {"version", version()},
+          {"git_hash", git_hash()},
+          {"mesh", to_string(mesh)},
+          {"partition", grid ? to_string(grid) : ""},
+          {"hosts", host_list(*world_)}};
+}
+
+void Run::say(const std::string& text) const {
+  if (!is_root() || line_.quiet) return;
+  std::fputs((text + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace tessera
