@@ -1,10 +1,10 @@
 #include "app/build_info.hpp"
 
-#include <dnnl.hpp>
 #include <fmt/format.h>
 #include <hdf5.h>
 #include <mpi.h>
 #include <Kokkos_Core.hpp>
+#include <dnnl.hpp>
 
 #include "git_hash.hpp"
 #include "io/version.hpp"
@@ -45,7 +45,8 @@ std::string git_hash() {
 std::string build_info() {
   const auto* dnnl = dnnl::version();
   std::string spaces = Kokkos::DefaultExecutionSpace::name();
-  if (const std::string host = Kokkos::DefaultHostExecutionSpace::name(); host != spaces) spaces += ", " + host;
+  if (const std::string host = Kokkos::DefaultHostExecutionSpace::name(); host != spaces)
+    spaces += ", " + host;
   return fmt::format(
       "tessera {}\n"
       "  git       {}\n"

@@ -72,7 +72,8 @@ class Parser {
 
  private:
   void add_help(CLI::App& app) {
-    app.add_option("-h,--help", words_.help, "this text; of `deck`: all keys of the deck; of `markdown`: the same")
+    app.add_option("-h,--help", words_.help,
+                   "this text; of `deck`: all keys of the deck; of `markdown`: the same")
         ->expected(0, 1)
         ->type_name("[deck|markdown]");
   }
@@ -102,7 +103,8 @@ class Parser {
                                : command.files + ", and values other than the defaults")
         ->type_name(reads_deck ? "[key.path=value ...]" : "[key=value ...]")
         ->expected(-1);
-    sub->add_option("-d,--dir", line_.folder, "folder to write into; default runs/<deck name>")->type_name("DIR");
+    sub->add_option("-d,--dir", line_.folder, "folder to write into; default runs/<deck name>")
+        ->type_name("DIR");
     sub->add_flag("--force", line_.force, "write into a folder that is not empty");
     sub->add_flag("-q,--quiet", line_.quiet, "print errors and warnings alone");
     sub->add_flag("-v,--verbose", line_.verbose, "print more")->excludes("--quiet");
@@ -217,14 +219,16 @@ class Parser {
     if (!words_.walltime.empty()) {
       line_.walltime = parse_duration(words_.walltime);
       if (!line_.walltime || *line_.walltime <= 0) {
-        fail(ExitCode::usage, kWhere, "--walltime: found '{}', expected hh:mm:ss or seconds", words_.walltime);
+        fail(ExitCode::usage, kWhere, "--walltime: found '{}', expected hh:mm:ss or seconds",
+             words_.walltime);
       }
     }
     return line_;
   }
 
   std::span<const Command> commands_;
-  CLI::App app_{"Domain-parallel surrogates of physical fields: simulate, train, predict, compare.", "tessera"};
+  CLI::App app_{"Domain-parallel surrogates of physical fields: simulate, train, predict, compare.",
+                "tessera"};
   std::map<std::string, CLI::App*> subcommands_;
   bool version_ = false;
   Words words_;

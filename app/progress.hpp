@@ -34,7 +34,7 @@ class Progress {
   std::string what_;
   Index total_;
   bool show_, terminal_;
-  bool printed_ = false;              ///< the last step has been printed
+  bool printed_ = false;  ///< the last step has been printed
   Index first_step_ = -1, last_step_ = 0;
   std::string values_;
   std::chrono::steady_clock::time_point start_, last_print_;

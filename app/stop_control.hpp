@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-/// Reasons to stop or to write a checkpoint, agreed over all ranks. One at a time: it holds the signal handlers
-/// of the process while it lives.
+/// Reasons to stop or to write a checkpoint, agreed over all ranks. One at a time: it holds the signal
+/// handlers of the process while it lives.
 ///   TERM, INT                       finish the step, checkpoint, stop
 ///   USR1, HUP                       checkpoint, carry on
 ///   walltime                        checkpoint and stop when a step and a checkpoint might not fit any more
