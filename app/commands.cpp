@@ -5,6 +5,7 @@ namespace tessera {
 std::span<const Command> commands() {
   static const Command all[] = {
       {"simulate", "run a physics solver, write its fields as HDF5", "", simulate_schema, simulate},
+      {"train", "train a surrogate on fields", "", train_schema, train},
   };
   return all;
 }

@@ -20,6 +20,8 @@ struct Command {
 /// All commands, in the order in which --help lists them.
 std::span<const Command> commands();
 
+Schema train_schema();
+int train(const CommPtr& world, const CommandLine& line);
 Schema simulate_schema();
 int simulate(const CommPtr& world, const CommandLine& line);
 

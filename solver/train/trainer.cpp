@@ -87,11 +87,6 @@ void Trainer::resume_at(Index steps) {
   next_position_ = steps * options_.accumulate;
 }
 
-double Trainer::epoch() const {
-  return static_cast<double>(steps_ * options_.accumulate * mesh_.axis_size("ddp")) /
-         static_cast<double>(samples_.size());
-}
-
 StepReport Trainer::step() {
   StepReport report;
   report.lr = options_.optimizer.lr * options_.schedule.factor(steps_);
@@ -141,11 +136,11 @@ void Trainer::check_finite(double loss, double norm) const {
        culprit, loss, norm);
 }
 
-Evaluation Trainer::evaluate(const std::vector<SampleId>& samples) {
+Evaluation Trainer::evaluate(SampleMaker& maker, const std::vector<SampleId>& samples) {
   const NoGrad no_grad;
   if (average_) average_->swap();
   Evaluation result;
-  const std::size_t fields = maker_->spec().fields.size();
+  const std::size_t fields = maker.spec().fields.size();
   // (samples, loss, per field: squared error, VRMSE), summed over this group's samples, then over groups.
   std::vector<double> sums(2 + 2 * fields, 0.0);
   const auto ddp = static_cast<std::size_t>(mesh_.axis_size("ddp"));
@@ -154,9 +149,9 @@ Evaluation Trainer::evaluate(const std::vector<SampleId>& samples) {
   std::size_t next = group;
   for (std::size_t i = group; i < samples.size(); i += ddp) {
     for (; next < samples.size() && ahead.size() < kPrefetch; next += ddp) {
-      ahead.push_back(reader_.submit(*maker_, samples[next]));
+      ahead.push_back(reader_.submit(maker, samples[next]));
     }
-    const Sample sample = maker_->to_sample(ahead.front().get());
+    const Sample sample = maker.to_sample(ahead.front().get());
     ahead.pop_front();
     const Tensor prediction = (*surrogate_)(sample);
     const FieldErrors errors = field_errors(prediction, sample.target);
@@ -173,7 +168,7 @@ Evaluation Trainer::evaluate(const std::vector<SampleId>& samples) {
   const double n = std::max(sums[0], 1.0);
   result.loss = sums[1] / n;
   for (std::size_t f = 0; f < fields; ++f) {
-    result.rmse.push_back(std::sqrt(sums[2 + f] / n) * maker_->normalisation().scale(f));
+    result.rmse.push_back(std::sqrt(sums[2 + f] / n) * maker.normalisation().scale(f));
     result.vrmse.push_back(sums[2 + fields + f] / n);
   }
   return result;

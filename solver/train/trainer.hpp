@@ -56,17 +56,25 @@ class Trainer {
 
   /// One update. Throws Error(numerical), naming the first tensor and rank, where the policy says stop.
   StepReport step();
-  /// Averages over `samples`, shared out over the ddp groups, with the moving average of the parameters if
-  /// there is one.
-  Evaluation evaluate(const std::vector<SampleId>& samples);
+  /// Averages over `samples` of `maker`, shared out over the ddp groups, with the moving average of the
+  /// parameters if there is one.
+  Evaluation evaluate(SampleMaker& maker, const std::vector<SampleId>& samples);
 
   Index steps() const { return steps_; }
-  double epoch() const;
+  Index samples_per_step() const { return options_.accumulate * mesh_.axis_size("ddp"); }
+  Index epoch_samples() const { return static_cast<Index>(samples_.size()); }
+  double epoch() const {
+    return static_cast<double>(steps_ * samples_per_step()) / static_cast<double>(epoch_samples());
+  }
   /// Continues after `steps` updates; parameters and state() have been restored.
   void resume_at(Index steps);
   /// Model parameters, optimiser state ("optimizer.<name>") and averages ("average.<name>") for checkpoints.
   std::vector<NamedTensor> state() const;
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
+  /// What a forecast should use, under the parameters' names: their moving averages, or themselves.
+  const std::vector<NamedTensor>& best_parameters() const {
+    return average_ ? average_->averages() : parameters_;
+  }
 
  private:
   Tensor loss_of(const Tensor& prediction, const Tensor& target) const;

@@ -1,0 +1,247 @@
+#include <chrono>
+#include <cmath>
+
+#include <spdlog/spdlog.h>
+#include <nlohmann/json.hpp>
+
+#include "app/commands.hpp"
+#include "app/experiment.hpp"
+#include "app/mesh_deck.hpp"
+#include "app/progress.hpp"
+#include "app/train_deck.hpp"
+#include "solver/train/training_checkpoint.hpp"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string number(double value) {
+  return fmt::format("{:.4g}", value);
+}
+
+/// One training run: the loop around a Trainer, with validation, checkpoints and reports.
+class Training {
+ public:
+  explicit Training(Run& run)
+      : run_(run),
+        deck_(run.deck()),
+        seed_(deck_.get<std::uint64_t>("train.seed")),
+        restart_(open_restart()) {
+    trainer_options(deck_, 1);  // refuses what no data can make right before any is read
+    experiment_ = make_experiment(deck_, deck_, run.world(), seed_, known_normalisation());
+    total_ = total_steps();
+    trainer_ = std::make_unique<Trainer>(
+        experiment_.mesh, experiment_.surrogate, experiment_.makers[static_cast<int>(SplitName::train)],
+        experiment_.data.split(SplitName::train).samples, trainer_options(deck_, total_));
+    if (restart_) {
+      load_tensors(*restart_, trainer_->state());
+      trainer_->resume_at(restart_->step());
+    } else if (const auto weights = deck_.find<std::string>("train.weights")) {
+      import_safetensors(*weights, trainer_->parameters());
+    }
+  }
+
+  void describe() const {
+    const Index parameters = experiment_.surrogate->parameter_count();
+    run_.say(fmt::format("data     {}, grid {}, {} fields, {} training, {} validation, {} test samples",
+                         experiment_.data.fields().name, to_string(experiment_.data.grid()),
+                         experiment_.data.spec.fields.size(), split_size(SplitName::train),
+                         split_size(SplitName::valid), split_size(SplitName::test)));
+    run_.say(fmt::format("model    {}, {} parameters, {} input channels",
+                         deck_.get<std::string>("model.type"), parameters,
+                         experiment_.data.spec.input_channels()));
+    run_.say(fmt::format("mesh     {}", to_string(experiment_.mesh)));
+    for (int a = 0; a < experiment_.domain.axes(); ++a) {
+      run_.say(fmt::format("cut      axis {} at {}",
+                           experiment_.data.fields().axes[static_cast<std::size_t>(a)].name,
+                           to_string(experiment_.grid.partition(a))));
+    }
+    run_.say(fmt::format("updates  {} of {} samples ({:.3g} epochs)", total_, trainer_->samples_per_step(),
+                         static_cast<double>(total_ * trainer_->samples_per_step()) /
+                             static_cast<double>(trainer_->epoch_samples())));
+  }
+
+  ExitCode loop() {
+    History history(run_.folder() / "history.jsonl", run_.is_root(), trainer_->steps());
+    StopControl control(run_.world(), run_.folder(), run_.line().walltime);
+    Progress progress("train", total_, run_.is_root() && !run_.line().quiet);
+    last_checkpoint_ = Clock::now();
+    while (trainer_->steps() < total_) {
+      const StepReport report = trainer_->step();
+      write_history(history, report);
+      progress.update(report.step, progress_values(report));
+      if (report.skipped)
+        progress.note(fmt::format("update {} left out: loss or gradient not finite", report.step));
+      if (validation_due()) validate(history, progress);
+      const StopControl::Wish wish = control.poll();
+      const bool stop = wish == StopControl::Wish::stop || wish == StopControl::Wish::checkpoint_and_stop;
+      if (stop && wish == StopControl::Wish::stop) return ExitCode::stopped_early;
+      if (wish != StopControl::Wish::carry_on || checkpoint_due()) control.set_checkpoint_time(save());
+      if (stop) {
+        progress.note(fmt::format("stopped after update {}; continue with -r latest", report.step));
+        return ExitCode::stopped_early;
+      }
+    }
+    if (last_validation_ != trainer_->steps()) validate(history, progress);
+    if (last_saved_ != trainer_->steps()) save();
+    progress.finish();
+    return ExitCode::done;
+  }
+
+  void finish() {
+    export_safetensors(run_.world(), (run_.folder() / "weights.safetensors").string(),
+                       trainer_->best_parameters());
+    const MemoryUse use = memory_use(MemorySpace::device);
+    const double peak = run_.world()->all_reduce_value(static_cast<double>(use.peak), ReduceOp::max);
+    run_.say(fmt::format("weights  {}", (run_.folder() / "weights.safetensors").string()));
+    run_.say(fmt::format("best     validation loss {} at update {}", number(best_loss_), best_step_));
+    run_.say(fmt::format("memory   {:.1f} MiB at most on a rank", peak / (1 << 20)));
+  }
+
+ private:
+  std::optional<Checkpoint> open_restart() {
+    if (!run_.restart_from()) return std::nullopt;
+    std::optional<Checkpoint> checkpoint(std::in_place, *run_.restart_from());
+    const nlohmann::json state = nlohmann::json::parse(checkpoint->state());
+    best_loss_ = state.at("best_loss").is_null() ? std::numeric_limits<double>::infinity()
+                                                 : state.at("best_loss").get<double>();
+    best_step_ = state.at("best_step").get<Index>();
+    last_saved_ = checkpoint->step();
+    return checkpoint;
+  }
+
+  std::optional<DataNormalisation> known_normalisation() const {
+    if (!restart_) return std::nullopt;
+    return normalisation_from_json(nlohmann::json::parse(restart_->state()).at("normalisation").dump());
+  }
+
+  std::size_t split_size(SplitName name) const { return experiment_.data.split(name).samples.size(); }
+
+  Index total_steps() const {
+    const auto steps = deck_.find<Index>("train.steps");
+    const auto epochs = deck_.find<double>("train.epochs");
+    if (!steps && !epochs) throw deck_.error("train.steps", "neither train.steps nor train.epochs is given");
+    Index total = steps.value_or(std::numeric_limits<Index>::max());
+    if (epochs) {
+      const double samples = static_cast<double>(split_size(SplitName::train));
+      const double per_step =
+          static_cast<double>(deck_.get<Index>("train.accumulate") * experiment_.mesh.axis_size("ddp"));
+      total = std::min(total, static_cast<Index>(std::ceil(*epochs * samples / per_step)));
+    }
+    return total;
+  }
+
+  static std::vector<std::pair<std::string, std::string>> progress_values(const StepReport& report) {
+    return {{"loss", number(report.loss)}, {"grad", number(report.grad_norm)}, {"lr", number(report.lr)}};
+  }
+
+  void write_history(History& history, const StepReport& report) const {
+    if (report.step % deck_.get<Index>("train.log_every") != 0 && report.step != total_) return;
+    history.append(report.step, {{"epoch", trainer_->epoch()},
+                                 {"loss", report.loss},
+                                 {"grad_norm", report.grad_norm},
+                                 {"lr", report.lr},
+                                 {"skipped", report.skipped ? 1.0 : 0.0}});
+  }
+
+  bool validation_due() const {
+    const double every = deck_.get<double>("validate.every");
+    if (every <= 0 || split_size(SplitName::valid) == 0) return false;
+    const double now = trainer_->epoch() / every;
+    const double before = static_cast<double>((trainer_->steps() - 1) * trainer_->samples_per_step()) /
+                          static_cast<double>(trainer_->epoch_samples()) / every;
+    return std::floor(now + 1e-9) > std::floor(before + 1e-9);
+  }
+
+  void validate(History& history, Progress& progress) {
+    last_validation_ = trainer_->steps();
+    if (split_size(SplitName::valid) == 0) return;
+    const Evaluation e = trainer_->evaluate(experiment_.maker(SplitName::valid),
+                                            experiment_.data.split(SplitName::valid).samples);
+    History::Values values{{"epoch", trainer_->epoch()}, {"valid_loss", e.loss}};
+    std::string text = fmt::format("update {:5d}  valid loss {:.5f}", trainer_->steps(), e.loss);
+    for (std::size_t f = 0; f < e.rmse.size(); ++f) {
+      const std::string& name = experiment_.data.spec.fields[f];
+      values.emplace_back("valid_rmse_" + name, e.rmse[f]);
+      values.emplace_back("valid_vrmse_" + name, e.vrmse[f]);
+      text += fmt::format("  {} {:.4f}", name, e.rmse[f]);
+    }
+    history.append(trainer_->steps(), values);
+    if (e.loss < best_loss_) {
+      best_loss_ = e.loss;
+      best_step_ = trainer_->steps();
+      save_best();
+      text += "  *";
+    }
+    progress.note(text);
+  }
+
+  bool checkpoint_due() const {
+    const Index every = deck_.get<Index>("checkpoint.every");
+    if (every > 0 && trainer_->steps() % every == 0) return true;
+    const auto interval = deck_.find<double>("checkpoint.interval");
+    // Rank 0's clock decides, so that all ranks save together.
+    return interval &&
+           run_.world()->all_reduce_value(
+               run_.is_root() && seconds_since(last_checkpoint_) > *interval ? 1 : 0, ReduceOp::max) > 0;
+  }
+
+  std::string state_json() const {
+    nlohmann::json state;
+    state["best_loss"] = std::isfinite(best_loss_) ? nlohmann::json(best_loss_) : nlohmann::json();
+    state["best_step"] = best_step_;
+    state["normalisation"] = nlohmann::json::parse(to_json(experiment_.normalisation));
+    state["deck"] = deck_.resolved();
+    return state.dump();
+  }
+
+  /// Returns the seconds it took, the same on every rank.
+  double save() {
+    const Clock::time_point start = Clock::now();
+    save_tensors(*run_.world(), run_.checkpoints(), trainer_->steps(), state_json(), trainer_->state());
+    prune_checkpoints(*run_.world(), run_.checkpoints(),
+                      {deck_.get<Index>("checkpoint.keep_last"), deck_.get<Index>("checkpoint.keep_every")});
+    last_checkpoint_ = Clock::now();
+    last_saved_ = trainer_->steps();
+    return run_.world()->all_reduce_value(seconds_since(start), ReduceOp::max);
+  }
+
+  /// The weights with the best validation loss so far, for `tessera predict`.
+  void save_best() {
+    const std::filesystem::path root = run_.folder() / "best";
+    save_tensors(*run_.world(), root, trainer_->steps(), state_json(), trainer_->best_parameters());
+    prune_checkpoints(*run_.world(), root, {1, 0});
+  }
+
+  Run& run_;
+  const Deck& deck_;
+  std::uint64_t seed_;
+  double best_loss_ = std::numeric_limits<double>::infinity();
+  Index best_step_ = 0;
+  Index last_saved_ = -1, last_validation_ = -1;
+  std::optional<Checkpoint> restart_;
+  Experiment experiment_;
+  Index total_ = 0;
+  std::unique_ptr<Trainer> trainer_;
+  Clock::time_point last_checkpoint_;
+};
+
+}  // namespace
+
+int train(const CommPtr& world, const CommandLine& line) {
+  Run run(world, line, train_schema());
+  Training training(run);
+  training.describe();
+  if (line.dry_run) return static_cast<int>(ExitCode::done);
+  run.open_folder();
+  const ExitCode code = training.loop();
+  if (code == ExitCode::done) training.finish();
+  return static_cast<int>(code);
+}
+
+}  // namespace tessera
