@@ -6,6 +6,7 @@ std::span<const Command> commands() {
   static const Command all[] = {
       {"simulate", "run a physics solver, write its fields as HDF5", "", simulate_schema, simulate},
       {"train", "train a surrogate on fields", "", train_schema, train},
+      {"predict", "roll a surrogate forward", "", predict_schema, predict},
   };
   return all;
 }
