@@ -40,23 +40,32 @@ struct Start {
   Index trajectory, first;
 };
 
-/// Mean of the training steps at each step of the cycle, for this rank's box.
+/// Mean over the known steps at each step of the cycle, for this rank's box: all steps of the trajectories
+/// that were trained on, of those that are forecast themselves only the steps before the first forecast.
 class Climatology {
  public:
-  Climatology(const DataSet& data, std::span<const int> channels, const Box& box, Index period)
+  Climatology(const DataSet& data, const Split& forecast, const std::vector<Start>& starts,
+              std::span<const int> channels, const Box& box, Index period)
       : period_(period) {
     const std::size_t n = static_cast<std::size_t>(box.volume()) * channels.size();
     std::vector<std::vector<double>> sums(static_cast<std::size_t>(period), std::vector<double>(n, 0.0));
     std::vector<Index> counts(static_cast<std::size_t>(period), 0);
     std::vector<float> values(n);
-    FieldSource& source = *data.split(SplitName::train).source;
-    const Index last = data.split(SplitName::train).samples.back().step;
-    for (std::size_t r = 0; r < source.fields().trajectories.size(); ++r) {
-      const bool trained_on = std::any_of(
-          data.split(SplitName::train).samples.begin(), data.split(SplitName::train).samples.end(),
-          [&](const SampleId& s) { return s.trajectory == static_cast<Index>(r); });
-      for (Index t = 0; trained_on && t < std::min(source.fields().trajectories[r].steps, last + 1); ++t) {
-        source.read(static_cast<Index>(r), t, channels, box, values.data());
+    const Split& training = data.split(SplitName::train);
+    std::map<Index, Index> known;  // trajectory -> steps
+    for (const SampleId& s : training.samples) {
+      known[s.trajectory] =
+          training.source->fields().trajectories[static_cast<std::size_t>(s.trajectory)].steps;
+    }
+    for (const Start& start : starts) {
+      const auto found = known.find(start.trajectory);
+      if (forecast.source == training.source && found != known.end()) {
+        found->second = std::min(found->second, start.first);
+      }
+    }
+    for (const auto& [trajectory, steps] : known) {
+      for (Index t = 0; t < steps; ++t) {
+        training.source->read(trajectory, t, channels, box, values.data());
         const auto phase = static_cast<std::size_t>(t % period);
         ++counts[phase];
         for (std::size_t i = 0; i < n; ++i) sums[phase][i] += static_cast<double>(values[i]);
@@ -205,7 +214,7 @@ class Prediction {
     }
     std::optional<Climatology> climatology;
     if (files.contains("climatology")) {
-      climatology.emplace(experiment_.data, channels, box,
+      climatology.emplace(experiment_.data, experiment_.data.split(split_), starts_, channels, box,
                           static_cast<Index>(deck_.get<double>("predict.climatology_period")));
     }
     std::vector<float> values(static_cast<std::size_t>(box.volume()) * channels.size()), last = values;
