@@ -9,7 +9,7 @@
 #include "app/build_info.hpp"
 #include "io/deck/help.hpp"
 #include "io/deck/scalar.hpp"
-#include "io/nearest.hpp"
+#include "io/hint.hpp"
 #include "parallel/error.hpp"
 
 namespace tessera {

@@ -29,7 +29,7 @@ void describe_predict(Section& s) {
   s.list("baselines", SchemaKey::item(KeyType::choice).choices({"persistence", "climatology"}))
       .empty()
       .help(
-          "forecasts to compare with: the last known step, and the mean of the training steps at the same "
+          "forecasts to compare with: the last known step, and the mean of the known steps at the same "
           "time of the cycle");
   s.real("climatology_period").min(1).defaults(12.0).unit("steps").help("length of the cycle");
   s.integer("deflate").range(0, 9).defaults(Index{0}).help("compression of the files");
