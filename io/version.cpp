@@ -2,6 +2,8 @@
 
 namespace tessera {
 
-std::string version() { return "0.1.0"; }
+std::string version() {
+  return "0.1.0";
+}
 
 }  // namespace tessera

@@ -20,7 +20,8 @@ Tensor Module::add_own(std::string name, const Tensor& tensor, Init init) {
 
 void Module::collect(const std::string& prefix, std::vector<Own>& out) const {
   for (const Own& own : own_) out.push_back({{prefix + own.named.name, own.named.tensor}, own.init});
-  for (const auto& [name, child] : children_) child->collect(name.empty() ? prefix : prefix + name + ".", out);
+  for (const auto& [name, child] : children_)
+    child->collect(name.empty() ? prefix : prefix + name + ".", out);
 }
 
 std::vector<NamedTensor> Module::parameters() const {

@@ -104,8 +104,8 @@ class Tensor {
   /// Leaf only: called after the gradient has been accumulated into grad().
   void register_post_accumulate_hook(std::function<void()> hook) const;
   /// Leaf only: leave the sum over the domain mesh to somebody else (a GradientReducer): grad() holds this
-  /// rank's addend. The gradient of a backward pass in which the leaf met plain tensors only is whole on every
-  /// rank.
+  /// rank's addend. The gradient of a backward pass in which the leaf met plain tensors only is whole on
+  /// every rank.
   void defer_domain_sum(bool defer = true) const;
 
   /// Identity of the storage and history behind the handle.

@@ -1,4 +1,5 @@
-// main() of every GoogleTest program: all ranks run all cases; rank 0 reports, the others print only their failures.
+// main() of every GoogleTest program: all ranks run all cases; rank 0 reports, the others print only their
+// failures.
 #include "tests/support/test_main.hpp"
 
 #include <cstdio>
@@ -15,8 +16,8 @@ CommPtr g_world;
 class FailureReporter : public ::testing::EmptyTestEventListener {
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    std::fprintf(stderr, "rank %d: %s:%d: %s\n", g_world->rank(), result.file_name() ? result.file_name() : "?",
-                 result.line_number(), result.message());
+    std::fprintf(stderr, "rank %d: %s:%d: %s\n", g_world->rank(),
+                 result.file_name() ? result.file_name() : "?", result.line_number(), result.message());
   }
   void OnTestEnd(const ::testing::TestInfo& info) override {
     if (info.result()->Failed()) {
@@ -27,7 +28,9 @@ class FailureReporter : public ::testing::EmptyTestEventListener {
 
 }  // namespace
 
-CommPtr world() { return g_world; }
+CommPtr world() {
+  return g_world;
+}
 
 }  // namespace tessera::testing
 

@@ -7,8 +7,8 @@
 namespace tessera {
 
 struct NeighborhoodOptions {
-  Shape kernel_size = {7};         ///< odd; one value for all grid axes, or one per axis
-  Shape dilation = {1};            ///< likewise, >= 1
+  Shape kernel_size = {7};           ///< odd; one value for all grid axes, or one per axis
+  Shape dilation = {1};              ///< likewise, >= 1
   std::optional<double> scale = {};  ///< 1 / sqrt(d) if absent
 };
 

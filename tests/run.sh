@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Installs the packages, builds everything and runs every test. Arguments go to ctest, for example `-L unit`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source app/setup.sh
+
+tessera_install python3-h5py
+tessera_build
+ctest --preset release -j 1 "$@"
