@@ -27,6 +27,15 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(PNG REQUIRED)
 
+# FFTW's own CMake package is missing from Debian's libfftw3-dev.
+find_path(FFTW3_INCLUDE_DIR fftw3.h REQUIRED)
+find_library(FFTW3_LIBRARY fftw3 REQUIRED)
+if(NOT TARGET FFTW3::fftw3)
+  add_library(FFTW3::fftw3 UNKNOWN IMPORTED)
+  set_target_properties(FFTW3::fftw3 PROPERTIES IMPORTED_LOCATION "${FFTW3_LIBRARY}"
+                                                INTERFACE_INCLUDE_DIRECTORIES "${FFTW3_INCLUDE_DIR}")
+endif()
+
 # Debian's Kokkos 3.4 names an include folder that does not exist; the real one is in Kokkos_INCLUDE_DIRS.
 get_target_property(kokkos_include Kokkos::kokkos INTERFACE_INCLUDE_DIRECTORIES)
 foreach(folder IN LISTS kokkos_include)
