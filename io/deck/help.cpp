@@ -95,9 +95,7 @@ std::string help(const Schema& schema) {
     if (!table.title.empty())
       out += table.title + (table.help.empty() ? "" : "  (" + table.help + ")") + "\n";
     for (const SchemaKey* key : table.keys) {
-      std::string facts = key->type_text();
-      if (const std::string bounds = bounds_text(*key); !bounds.empty()) facts += " " + bounds;
-      if (!key->unit().empty()) facts += " (" + key->unit() + ")";
+      std::string facts = key->expected();
       if (const std::string presence = presence_text(*key); !presence.empty()) facts += "; " + presence;
       const std::string name = "  " + table.prefix + key->name();
       const bool fits = name.size() + 2 <= margin;

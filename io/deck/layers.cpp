@@ -209,16 +209,9 @@ void merge(const SchemaKey& key, RawNode& base, RawNode overlay) {
     if (overlay.is_null() && !key.is_optional()) return;  // `train:` with nothing below changes nothing
   }
   const bool both_maps = base.kind == RawNode::Kind::map && overlay.kind == RawNode::Kind::map;
-  if (both_maps && key.type() == KeyType::section) {
+  if (key.type() == KeyType::section && both_maps) {
     base.mark = overlay.mark;
     merge_section(key.section(), base, std::move(overlay));
-  } else if (both_maps && key.type() == KeyType::map) {
-    base.mark = overlay.mark;
-    for (RawMember& from : overlay.members) {
-      RawMember& to = member_of(base, from.name, from.mark);
-      to.mark = from.mark;
-      merge(key.item(), to.value, std::move(from.value));
-    }
   } else {
     base = std::move(overlay);
   }

@@ -47,7 +47,7 @@ struct RawMember {
 
 /// Bounds on a deck's text, which is not trusted.
 struct RawLimits {
-  static constexpr std::size_t bytes = std::size_t{4}
+  static constexpr std::size_t bytes = std::size_t{2}
                                        << 20;  ///< of the text, and of it with its aliases replaced
   static constexpr std::size_t depth = 32;
   static constexpr std::size_t nodes = 200'000;  ///< with aliases replaced by what they stand for

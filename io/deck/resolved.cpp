@@ -71,6 +71,7 @@ void emit(YAML::Emitter& out, const DeckNode& node) {
 
 std::string Deck::resolved() const {
   YAML::Emitter out;
+  out.SetNullFormat(YAML::LowerNull);
   emit(out, *node_);
   require(out.good(), "deck", "the resolved deck could not be written: {}", out.GetLastError());
   return std::string(out.c_str()) + "\n";

@@ -1,6 +1,8 @@
 #include "tests/io/deck_fixture.hpp"
 
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 
 #include "io/deck/help.hpp"
 #include "io/deck/nearest.hpp"
@@ -81,7 +83,8 @@ TEST(Deck, FillsDefaultsAndKnowsThem) {
 TEST(Deck, LayersUpdateOneAnother) {
   const std::string checkpoint =
       parse(minimal, {"model.depth=6", "train.lr=0.5", "ema={decay: 0.5}"}).resolved();
-  const std::string text = "train: {gravity: 1}\nema: null\nmodel:\n  heads: 8\nfields:\n  - name: v\n";
+  const std::string text =
+      "train: {gravity: 1}\nema: null\nmodel:\n  heads: 8\nmesh: {domain: 2}\nfields:\n  - name: v\n";
   const Deck deck = Deck::parse(test_schema(), {{"checkpoint", checkpoint}, {"d.yaml", text}},
                                 {"steps=7", "train.lr=0.25"});
   EXPECT_EQ(deck.get<int>("steps"), 7);
@@ -90,6 +93,7 @@ TEST(Deck, LayersUpdateOneAnother) {
   EXPECT_FALSE(deck.has("ema"));
   EXPECT_EQ(deck.get<int>("model.depth"), 6);
   EXPECT_EQ(deck.get<int>("model.heads"), 8);
+  EXPECT_EQ(deck.section("mesh").keys(), std::vector<std::string>{"domain"});
   EXPECT_EQ(deck.sections("fields").size(), 1U);
   EXPECT_EQ(deck.get<std::string>("fields.0.name"), "v");
 }
@@ -144,6 +148,8 @@ TEST(Deck, OverrideFaultsSayCommandLine) {
             "[command line 'train.betas=[1':1:1] not valid YAM");
   EXPECT_EQ(message_of(minimal, {"ema={}"}),
             "[command line 'ema={}'] missing key 'ema.decay': expected number in [0, 1] (of the average)");
+  EXPECT_EQ(message_of(minimal + "train: 3\n", {"train.lr=1"}),
+            "[deck d.yaml:5:8] wrong type for 'train': found '3', expected section");
   EXPECT_EQ(message_of(minimal, {"=3", "a..b=1", ".=2", ""}).substr(0, 58),
             "[command line '=3'] not an override: found '=3', expected ");
 }
@@ -239,6 +245,7 @@ TEST(Deck, LaterChecksKeepThePlace) {
       },
       Error);
   EXPECT_THROW(parse(minimal, {"steps=3000000000"}).get<int>("steps"), Error);
+  EXPECT_THROW(parse(minimal, {"mesh.a=-1"}).get<unsigned>("mesh.a"), Error);
   EXPECT_EQ(parse(minimal, {"steps=3000000000"}).get<std::int64_t>("steps"), 3000000000);
 }
 
@@ -288,6 +295,7 @@ TEST(Deck, HelpNamesEveryKey) {
     EXPECT_NE(text.find("  " + path), std::string::npos) << path;
     EXPECT_NE(markdown.find("`" + path + "`"), std::string::npos) << path;
   }
+  EXPECT_NE(text.find("list of sections, 1 to 4 entries; required"), std::string::npos) << text;
   EXPECT_NE(text.find("number in (0, 1]; default 0.001"), std::string::npos) << text;
   EXPECT_NE(markdown.find("| `train.gravity` | number | m/s^2 | `9.81` |  | a \\| b |"), std::string::npos)
       << markdown;
@@ -295,6 +303,17 @@ TEST(Deck, HelpNamesEveryKey) {
   for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     EXPECT_LE(end - begin, 100U);
   }
+}
+
+TEST(Deck, ReadsFiles) {
+  const std::string path = ::testing::TempDir() + "deck_test.yaml";
+  std::ofstream(path) << minimal;
+  EXPECT_EQ(read_deck_file(path).text, minimal);
+  std::ofstream(path) << std::string(3 << 20, 'x');
+  EXPECT_THROW(read_deck_file(path), Error);
+  EXPECT_THROW(read_deck_file("/nowhere/deck.yaml"), Error);
+  EXPECT_THROW(read_deck_file("/"), Error);
+  std::remove(path.c_str());
 }
 
 TEST(Deck, NearestKey) {
