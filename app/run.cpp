@@ -12,6 +12,8 @@
 #include "app/build_info.hpp"
 #include "io/agree.hpp"
 #include "io/atomic_file.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/version.hpp"
 
 namespace tessera {
@@ -20,61 +22,37 @@ namespace {
 
 constexpr const char* kResolved = "resolved.yaml";
 
-/// The step of a complete checkpoint `step_00000100`; nothing for another folder.
-std::optional<Index> checkpoint_step(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  constexpr std::string_view prefix = "step_";
-  if (!name.starts_with(prefix) || !fs::exists(folder / "manifest.json")) return std::nullopt;
+/// The folder's path without a slash at its end.
+fs::path plain(const std::string& path) {
+  return (fs::path(path) / "").parent_path();
+}
+
+bool is_checkpoint(const fs::path& folder) {
+  return fs::exists(folder / "manifest.json");
+}
+
+std::optional<Index> step_number(const std::string& text) {
   Index step = 0;
-  const char* end = name.data() + name.size();
-  const auto parsed = std::from_chars(name.data() + prefix.size(), end, step);
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, step);
   return parsed.ec == std::errc{} && parsed.ptr == end ? std::optional(step) : std::nullopt;
 }
 
-/// The checkpoint of that step below `root`, the newest one for no step.
-fs::path find_checkpoint(const fs::path& root, std::optional<Index> step) {
-  std::optional<std::pair<Index, fs::path>> best;
-  std::string found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(root, error)) {
-    const auto its_step = checkpoint_step(entry.path());
-    if (!its_step) continue;
-    found += (found.empty() ? "" : ", ") + std::to_string(*its_step);
-    if (step ? *its_step == *step : !best || *its_step > best->first) best = {*its_step, entry.path()};
-  }
-  if (best) return best->second;
-  fail(ExitCode::input_file, root.string(), "no {} to restart from: found {}",
-       step ? fmt::format("checkpoint of step {}", *step) : "complete checkpoint",
-       found.empty() ? "none" : "steps " + found);
+std::string joined(const std::vector<std::string>& texts, const char* separator) {
+  std::string result;
+  for (const std::string& text : texts) result += (result.empty() ? "" : separator) + text;
+  return result;
 }
 
-/// What `-r` names: "latest", a step, or the path of a checkpoint or of a run folder.
-fs::path resolve_restart(const std::string& restart, const fs::path& checkpoints) {
-  if (restart == "latest") return find_checkpoint(checkpoints, std::nullopt);
-  Index step = 0;
-  const auto parsed = std::from_chars(restart.data(), restart.data() + restart.size(), step);
-  if (parsed.ec == std::errc{} && parsed.ptr == restart.data() + restart.size()) {
-    return find_checkpoint(checkpoints, step);
+fs::path checkpoint_of_step(const fs::path& root, Index step) {
+  const fs::path folder = root / checkpoint_name(step);
+  if (is_checkpoint(folder)) return folder;
+  std::vector<std::string> steps;
+  for (const fs::path& other : list_checkpoints(root)) {
+    steps.push_back(std::to_string(step_of_name(other.filename().string()).value_or(-1)));
   }
-  const fs::path path = fs::path(restart) / "";
-  const fs::path folder = path.parent_path();
-  if (!fs::is_directory(folder)) fail(ExitCode::input_file, restart, "no such folder to restart from");
-  if (fs::exists(folder / "manifest.json")) return folder;
-  return find_checkpoint(fs::is_directory(folder / "checkpoints") ? folder / "checkpoints" : folder,
-                         std::nullopt);
-}
-
-/// `-d`, else the run that the checkpoint `-r <path>` lies in, else runs/<deck name>.
-fs::path run_folder(const CommandLine& line) {
-  if (!line.folder.empty()) return line.folder;
-  if (line.restart) {
-    const fs::path checkpoint = (fs::path(*line.restart) / "").parent_path();
-    if (fs::exists(checkpoint / "manifest.json") && checkpoint.parent_path().filename() == "checkpoints") {
-      return checkpoint.parent_path().parent_path();
-    }
-    if (fs::exists(checkpoint / kResolved)) return checkpoint;
-  }
-  return fs::path("runs") / fs::path(line.deck_path).stem();
+  fail(ExitCode::input_file, root.string(), "no checkpoint of step {}: found {}", step,
+       steps.empty() ? "none" : "steps " + joined(steps, ", "));
 }
 
 /// Evaluates `find` on rank 0.
@@ -82,6 +60,42 @@ fs::path path_from_root(Communicator& world, const std::function<fs::path()>& fi
   std::string text;
   run_on_root(world, [&] { text = find().string(); });
   return world.broadcast_text(text);
+}
+
+fs::path newest_checkpoint(Communicator& world, const fs::path& root) {
+  const auto newest =
+      latest_checkpoint(world, root, [](const std::string& text) { spdlog::warn("{}", text); });
+  if (!newest) fail(ExitCode::input_file, root.string(), "no complete checkpoint to restart from");
+  return *newest;
+}
+
+/// What `-r` names: "latest", a step, or the path of a checkpoint or of a run folder. Collective.
+fs::path resolve_restart(Communicator& world, const std::string& restart, const fs::path& checkpoints) {
+  if (restart == "latest") return newest_checkpoint(world, checkpoints);
+  if (const auto step = step_number(restart)) {
+    return path_from_root(world, [&] { return checkpoint_of_step(checkpoints, *step); });
+  }
+  const fs::path folder = path_from_root(world, [&]() -> fs::path {
+    const fs::path given = plain(restart);
+    if (!fs::is_directory(given)) fail(ExitCode::input_file, restart, "no such folder to restart from");
+    return fs::is_directory(given / "checkpoints") ? given / "checkpoints" : given;
+  });
+  bool direct = false;
+  run_on_root(world, [&] { direct = is_checkpoint(folder); });
+  return world.all_reduce_value(direct ? 1 : 0, ReduceOp::max) ? folder : newest_checkpoint(world, folder);
+}
+
+/// `-d`, else the run that the checkpoint `-r <path>` lies in, else runs/<deck name>.
+fs::path run_folder(const CommandLine& line) {
+  if (!line.folder.empty()) return line.folder;
+  if (line.restart) {
+    const fs::path checkpoint = plain(*line.restart);
+    if (is_checkpoint(checkpoint) && checkpoint.parent_path().filename() == "checkpoints") {
+      return checkpoint.parent_path().parent_path();
+    }
+    if (fs::exists(checkpoint / kResolved)) return checkpoint;
+  }
+  return fs::path("runs") / fs::path(line.deck_path).stem();
 }
 
 DeckText deck_from_root(Communicator& world, const std::string& path) {
@@ -124,13 +138,7 @@ std::optional<fs::path> restart_folder(Communicator& world, const CommandLine& l
     }
     return std::nullopt;
   }
-  return path_from_root(world, [&] { return resolve_restart(*line.restart, run / "checkpoints"); });
-}
-
-std::string joined(const std::vector<std::string>& texts, const char* separator) {
-  std::string result;
-  for (const std::string& text : texts) result += (result.empty() ? "" : separator) + text;
-  return result;
+  return resolve_restart(world, *line.restart, run / "checkpoints");
 }
 
 std::string host_name() {
