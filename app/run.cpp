@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <spdlog/spdlog.h>
+#include <nlohmann/json.hpp>
 
 #include "app/build_info.hpp"
 #include "io/agree.hpp"
@@ -105,24 +106,33 @@ DeckText deck_from_root(Communicator& world, const std::string& path) {
   return deck;
 }
 
-/// The resolved deck that a restart builds on.
-std::optional<DeckText> former_deck(Communicator& world, const fs::path& run, const fs::path& checkpoint) {
-  const fs::path path = path_from_root(world, [&]() -> fs::path {
-    const fs::path of_its_run = checkpoint.parent_path().parent_path() / kResolved;
-    for (const fs::path& candidate : {checkpoint / kResolved, of_its_run, run / kResolved}) {
-      if (fs::exists(candidate)) return candidate;
+/// The resolved deck that a restart builds on: of the checkpoint, else of the run folder.
+std::optional<DeckText> former_deck(Communicator& world, const fs::path& run,
+                                    const std::optional<fs::path>& checkpoint) {
+  DeckText deck;
+  run_on_root(world, [&] {
+    if (checkpoint) {
+      const auto state = nlohmann::json::parse(Checkpoint(*checkpoint).state(), nullptr, false);
+      if (state.is_object() && state.contains("deck") && state["deck"].is_string()) {
+        deck = {"of " + checkpoint->string(), state["deck"].get<std::string>()};
+      }
+    } else if (fs::exists(run / kResolved)) {
+      deck = read_deck_file((run / kResolved).string());
     }
-    spdlog::warn("{}: no {} beside it, the deck alone counts", checkpoint.string(), kResolved);
-    return {};
+    if (deck.text.empty()) {
+      spdlog::warn("{}: no deck there, the given one alone counts", checkpoint.value_or(run).string());
+    }
   });
-  return path.empty() ? std::nullopt : std::optional(deck_from_root(world, path.string()));
+  deck.name = world.broadcast_text(deck.name);
+  deck.text = world.broadcast_text(deck.text);
+  return deck.text.empty() ? std::nullopt : std::optional(std::move(deck));
 }
 
 Deck read_layers(Communicator& world, const CommandLine& line, const Schema& schema, const DeckText& given,
                  const fs::path& run, const std::optional<fs::path>& checkpoint) {
   std::vector<DeckText> layers;
   if (line.restart) {
-    if (auto former = former_deck(world, run, checkpoint.value_or(run))) layers.push_back(*std::move(former));
+    if (auto former = former_deck(world, run, checkpoint)) layers.push_back(*std::move(former));
   }
   layers.push_back(given);
   return Deck::parse(schema, layers, line.overrides);
