@@ -15,6 +15,9 @@ namespace {
 constexpr std::array kStopSignals{SIGTERM, SIGINT};
 constexpr std::array kDumpSignals{SIGUSR1, SIGHUP};
 
+// The walltime counts from the start of the program.
+const auto program_start = std::chrono::steady_clock::now();
+
 // Signal handlers can reach globals alone.
 std::atomic<bool> stop_asked{false};
 std::atomic<bool> dump_asked{false};
@@ -52,8 +55,7 @@ StopControl::StopControl(CommPtr world, fs::path folder, std::optional<double> w
       folder_(std::move(folder)),
       walltime_(walltime),
       margin_(std::min(5.0, 0.05 * walltime.value_or(0))),
-      start_(std::chrono::steady_clock::now()),
-      last_poll_(start_) {
+      last_poll_(std::chrono::steady_clock::now()) {
   stop_asked = false;
   dump_asked = false;
   std::size_t i = 0;
@@ -87,7 +89,7 @@ bool StopControl::out_of_time() {
   const auto now = std::chrono::steady_clock::now();
   longest_step_ = std::max(longest_step_, seconds_between(last_poll_, now));
   last_poll_ = now;
-  return walltime_ && seconds_between(start_, now) + longest_step_ + margin_ > *walltime_;
+  return walltime_ && seconds_between(program_start, now) + longest_step_ + margin_ > *walltime_;
 }
 
 StopControl::Wish StopControl::poll() {

@@ -13,7 +13,7 @@ namespace tessera {
 /// handlers of the process while it lives.
 ///   TERM, INT                       finish the step, checkpoint, stop
 ///   USR1, HUP                       checkpoint, carry on
-///   walltime                        checkpoint and stop when a step and a checkpoint might not fit any more
+///   walltime since program start    checkpoint and stop when a step and a checkpoint might not fit any more
 ///   files in the run folder         stop_run, dump_and_stop, dump_and_continue; removed when obeyed
 class StopControl {
  public:
@@ -38,7 +38,7 @@ class StopControl {
   std::optional<double> walltime_;
   double margin_ = 5;
   double longest_step_ = 0;
-  std::chrono::steady_clock::time_point start_, last_poll_, last_look_;
+  std::chrono::steady_clock::time_point last_poll_, last_look_;
 };
 
 }  // namespace tessera
