@@ -1,5 +1,6 @@
 // Runs the operator cases of a golden file on all ranks: unsharded, and under every sharding, mesh and
 // partition that the case asks for. See README.md of this folder for the format.
+#include <algorithm>
 #include <cstdio>
 #include <regex>
 
@@ -68,7 +69,7 @@ Findings run_variant(const OpCase& c, const Layouts& layouts) {
   return findings;
 }
 
-std::string to_string(const Sharding& sharding) {
+std::string text_of(const Sharding& sharding) {
   return nlohmann::json(sharding).dump();
 }
 
@@ -77,7 +78,7 @@ void run_sharding(Report& report, const OpCase& c, const Sharding& sharding, Dom
   const std::size_t axes = sharding.begin()->second.size();
   for (const auto& [name, dims] : sharding) {
     if (dims.size() != axes || axes == 0) {
-      report.check(c.name + " sharding " + to_string(sharding),
+      report.check(c.name + " sharding " + text_of(sharding),
                    [] { return Findings{"the inputs are sharded over different numbers of axes"}; });
       return;
     }
@@ -88,7 +89,7 @@ void run_sharding(Report& report, const OpCase& c, const Sharding& sharding, Dom
       if (cuts == Cuts::differ && sharding.size() < 2) continue;
       const std::uint64_t seed =
           options.seed + std::hash<std::string>()(c.name) + 1000 * axes + static_cast<std::uint64_t>(cuts);
-      std::string what = c.name + " sharding " + to_string(sharding) + " partition " + name_of(cuts);
+      std::string what = c.name + " sharding " + text_of(sharding) + " partition " + name_of(cuts);
       Layouts layouts;
       std::string error;
       try {

@@ -115,6 +115,30 @@ memory reordered(const Compiled& c, const void* weights, MemoryBlock& keep) {
   return own;
 }
 
+/// True where oneDNN 2.6's weight gradient may be wrong, or write out of bounds: windows along the depth that
+/// are longer than the input, or more than the first of which starts before it, their stride not being 1.
+bool needs_front_planes(const ConvProblem& p) {
+  if (p.axes() != 3 || p.pad_lo[0] <= 0) return false;
+  return p.dilation[0] * (p.kernel[0] - 1) >= p.in[0] || (p.stride[0] > 1 && p.pad_lo[0] > p.stride[0]);
+}
+
+/// The same input with its front padding spelled out as planes of zeros; changes `p` accordingly.
+MemoryBlock with_front_planes(ConvProblem& p, const void* src) {
+  const std::size_t plane = static_cast<std::size_t>(p.in[1] * p.in[2] * p.in_channels) * size_of(p.type);
+  const std::size_t own = plane * static_cast<std::size_t>(p.in[0]);
+  const std::size_t front = plane * static_cast<std::size_t>(p.pad_lo[0]);
+  const MemoryBlock padded(MemorySpace::device, static_cast<std::size_t>(p.batch) * (front + own));
+  for (Index b = 0; b < p.batch; ++b) {
+    char* to = static_cast<char*>(padded.data()) + static_cast<std::size_t>(b) * (front + own);
+    const char* from = static_cast<const char*>(src) + static_cast<std::size_t>(b) * own;
+    zero_bytes(to, MemorySpace::device, front);
+    copy_bytes(to + front, MemorySpace::device, from, MemorySpace::device, own);
+  }
+  p.in[0] += p.pad_lo[0];
+  p.pad_lo[0] = 0;
+  return padded;
+}
+
 }  // namespace
 
 bool supports(const ConvProblem& p) {
@@ -147,6 +171,11 @@ void backward_data(const ConvProblem& problem, const void* dst, const void* weig
 
 void backward_weights(const ConvProblem& problem, const void* src, const void* dst, void* weights,
                       void* bias) {
+  if (needs_front_planes(problem)) {
+    ConvProblem padded = problem;
+    const MemoryBlock planes = with_front_planes(padded, src);
+    return backward_weights(padded, planes.data(), dst, weights, bias);
+  }
   const Compiled c = compiled(problem, Pass::weights, bias != nullptr);
   MemoryBlock keep;
   if (c.reorder) keep = MemoryBlock(MemorySpace::device, c.own_weights.get_size());
