@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "io/nearest.hpp"
+#include "io/hint.hpp"
 #include "parallel/error.hpp"
 
 namespace tessera {
