@@ -239,7 +239,7 @@ NeighborhoodCase neighborhood_case(Random& random, int axes) {
   c.options.kernel_size = {};
   c.options.dilation = {};
   for (int a = 0; a < axes; ++a) {
-    const Index kernel = 1 + 2 * pick(random, 0, axes == 3 ? 1 : 2), dilation = pick(random, 1, 2);
+    const Index kernel = 1 + 2 * pick(random, 0, axes == 3 ? 1 : 2), dilation = pick(random, 0, 3) ? 1 : 2;
     c.options.kernel_size.push_back(kernel);
     c.options.dilation.push_back(dilation);
     c.grid.push_back(kernel * dilation + pick(random, 0, axes == 3 ? 2 : 6));

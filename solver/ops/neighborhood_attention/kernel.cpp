@@ -6,6 +6,7 @@
 
 #include "solver/ops/attention/exponential.hpp"
 #include "solver/ops/lanes.hpp"
+#include "solver/ops/neighborhood_attention/tiles.hpp"
 
 namespace tessera::neighborhood {
 namespace {
@@ -155,6 +156,9 @@ void key_gradients(const View& w, A scale, const BackwardInputs<T, A>& in, const
 
 template <typename T, typename A>
 void forward(const Problem& p, const T* q, const T* k, const T* v, T* out, A* lse) {
+  if constexpr (std::is_same_v<A, float>) {
+    if (tiles_pay(p)) return forward_by_tiles(p, q, k, v, out, lse);
+  }
   const View w = view_of(p);
   const DeviceArray<Index> offsets = window_offsets(p.windows);
   const Index rows = w.batch * w.nq * w.heads, chunk = chunk_of(w.window + w.dv, sizeof(A));
@@ -166,6 +170,9 @@ void forward(const Problem& p, const T* q, const T* k, const T* v, T* out, A* ls
 
 template <typename T, typename A>
 void backward(const Problem& p, const BackwardInputs<T, A>& in, T* dq, A* dk, A* dv) {
+  if constexpr (std::is_same_v<A, float>) {
+    if (tiles_pay(p)) return backward_by_tiles(p, in, dq, dk, dv);
+  }
   const View w = view_of(p);
   const DeviceArray<Index> offsets = window_offsets(p.windows);
   const Index rows = w.batch * w.nq * w.heads, chunk = chunk_of(w.d, sizeof(A));

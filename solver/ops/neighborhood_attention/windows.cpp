@@ -44,6 +44,7 @@ Windows make_windows(const Axis (&axes)[kAxes], const Range (&range)[kAxes]) {
       from.push_back(static_cast<Index>(by.size()));
     }
     w.first[a] = device_copy<Index>(first);
+    w.host_first[a] = std::move(first);
     w.seen_from[a] = device_copy<Index>(from);
     w.seen_by[a] = device_copy<Index>(by);
   }

@@ -28,6 +28,7 @@ struct Windows {
   Index region[kAxes];   ///< extent of the fetched keys
   Index kernel[kAxes];
   Index dilation[kAxes];
+  std::vector<Index> host_first[kAxes];
   DeviceArray<Index> first[kAxes];      ///< of each query: its first key, relative to the region
   DeviceArray<Index> seen_from[kAxes];  ///< of each key: begin of its queries in seen_by; one more at the end
   DeviceArray<Index> seen_by[kAxes];    ///< the queries that see a key, key by key
