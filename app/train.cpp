@@ -9,6 +9,8 @@
 #include "app/mesh_deck.hpp"
 #include "app/progress.hpp"
 #include "app/train_deck.hpp"
+#include "io/agree.hpp"
+#include "io/atomic_file.hpp"
 #include "solver/train/training_checkpoint.hpp"
 
 namespace tessera {
@@ -93,14 +95,28 @@ class Training {
     return ExitCode::done;
   }
 
+  /// Exports the weights and writes `summary.json`.
   void finish() {
-    export_safetensors(run_.world(), (run_.folder() / "weights.safetensors").string(),
-                       trainer_->best_parameters());
-    const MemoryUse use = memory_use(MemorySpace::device);
-    const double peak = run_.world()->all_reduce_value(static_cast<double>(use.peak), ReduceOp::max);
-    run_.say(fmt::format("weights  {}", (run_.folder() / "weights.safetensors").string()));
+    const std::filesystem::path weights = run_.folder() / "weights.safetensors";
+    export_safetensors(run_.world(), weights.string(), trainer_->best_parameters());
+    nlohmann::json summary;
+    summary["updates"] = trainer_->steps();
+    summary["parameters"] = experiment_.surrogate->parameter_count();
+    summary["best_loss"] = std::isfinite(best_loss_) ? nlohmann::json(best_loss_) : nlohmann::json();
+    summary["best_update"] = best_step_;
+    summary["seconds"] = seconds_since(start_);
+    for (const auto& [name, space] :
+         {std::pair{"device", MemorySpace::device}, std::pair{"host", MemorySpace::host}}) {
+      const MemoryUse use = memory_use(space);
+      summary["memory"][name]["peak_bytes"] = largest_over_ranks(use.peak);
+      summary["memory"][name]["largest_block_bytes"] = largest_over_ranks(use.largest_block);
+    }
+    run_on_root(*run_.world(),
+                [&] { write_text_atomically(run_.folder() / "summary.json", summary.dump(2) + "\n"); });
+    run_.say(fmt::format("weights  {}", weights.string()));
     run_.say(fmt::format("best     validation loss {} at update {}", number(best_loss_), best_step_));
-    run_.say(fmt::format("memory   {:.1f} MiB at most on a rank", peak / (1 << 20)));
+    run_.say(fmt::format("memory   {:.1f} MiB of tensors at most on a rank",
+                         summary["memory"]["device"]["peak_bytes"].get<double>() / (1 << 20)));
   }
 
  private:
@@ -118,6 +134,10 @@ class Training {
   std::optional<DataNormalisation> known_normalisation() const {
     if (!restart_) return std::nullopt;
     return normalisation_from_json(nlohmann::json::parse(restart_->state()).at("normalisation").dump());
+  }
+
+  double largest_over_ranks(std::size_t bytes) const {
+    return run_.world()->all_reduce_value(static_cast<double>(bytes), ReduceOp::max);
   }
 
   std::size_t split_size(SplitName name) const { return experiment_.data.split(name).samples.size(); }
@@ -228,7 +248,7 @@ class Training {
   Experiment experiment_;
   Index total_ = 0;
   std::unique_ptr<Trainer> trainer_;
-  Clock::time_point last_checkpoint_;
+  Clock::time_point start_ = Clock::now(), last_checkpoint_;
 };
 
 }  // namespace

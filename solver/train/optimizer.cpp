@@ -94,9 +94,8 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, OptimizerOptions optio
     : parameters_(std::move(parameters)), options_(options) {
   for (const NamedTensor& p : parameters_) {
     const bool adam = options_.kind != OptimizerKind::sgd;
-    first_.push_back(adam || options_.momentum != 0 ? Tensor::zeros(p.tensor.shape(), p.tensor.dtype())
-                                                    : Tensor());
-    second_.push_back(adam ? Tensor::zeros(p.tensor.shape(), p.tensor.dtype()) : Tensor());
+    first_.push_back(adam || options_.momentum != 0 ? Tensor::zeros_like(p.tensor) : Tensor());
+    second_.push_back(adam ? Tensor::zeros_like(p.tensor) : Tensor());
   }
 }
 

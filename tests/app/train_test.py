@@ -1,0 +1,125 @@
+"""Training as its users run it: meshes agree, killed runs continue bit by bit, no rank holds a global field."""
+
+import json
+import os
+
+from harness import Program, kill, main, wait_for
+
+SIMULATION = """
+simulate:
+  type: shallow_water
+  grid: [20, 24]
+  lengths: [20, 24]
+  sides: {y: wall, x: periodic}
+  initial: {type: bumps, level: 1, count: 2, amplitude: 0.2, width: 3}
+  every: 1
+  steps: 12
+output:
+  trajectories: 3
+  split: {train: 2, valid: 1, test: 0}
+"""
+
+TRAINING = """
+data:
+  path: data_run
+  output: {residual: {lag: 1}, seasonal: {period: 6, harmonics: 1}}
+model: {type: MODEL, patch: 2, dim: 16, depth: 2 EXTRA}
+train:
+  steps: 100
+  optimizer: {type: adamw, lr: 1e-3, weight_decay: 0.01}
+  clip_grad_norm: 1
+  ema: 0.9
+validate: {every: 2}
+"""
+
+
+def training(model):
+    extra = {"convnet": "", "vit": ", heads: 2", "natten": ", heads: 2, kernel_size: 3"}[model]
+    return TRAINING.replace("MODEL", model).replace("EXTRA", extra)
+
+
+class Training(Program):
+    def setUp(self):
+        super().setUp()
+        self.run_well(1, "simulate", self.write("simulate.yaml", SIMULATION), "-d", "data_run", "--quiet")
+
+    def train(self, name, ranks, *overrides, model="convnet", **options):
+        deck = self.write(f"{model}.yaml", training(model))
+        return self.run_well(ranks, "train", deck, *overrides, "-d", name, "--quiet", **options)
+
+    def test_loss_curves_agree_on_every_mesh(self):
+        meshes = {
+            "one": (1, "mesh.ddp=1", "mesh.domain=1", "train.accumulate=2"),
+            "ddp2": (2, "mesh.ddp=2", "mesh.domain=1"),
+            "domain2": (2, "mesh.ddp=1", "mesh.domain=2", "train.accumulate=2",
+                        "mesh.partition={type: weights, weights: [3, 1]}"),
+            "ddp2_domain2": (4, "mesh.ddp=2", "mesh.domain=2", "mesh.partition={type: sizes, sizes: [6, 14]}"),
+            "domain3": (3, "mesh.ddp=1", "mesh.domain=3", "train.accumulate=2",
+                        "mesh.partition={type: sizes, sizes: [12, 0, 8]}"),
+            "domain2x2": (4, "mesh.ddp=1", "mesh.domain=[2, 2]", "train.accumulate=2"),
+        }
+        for model in ("convnet", "vit", "natten"):
+            for name, (ranks, *overrides) in meshes.items():
+                self.train(f"{model}_{name}", ranks, *overrides, model=model)
+            reference = self.history(f"{model}_one")
+            self.assertEqual(len(reference), 100)
+            self.assertLess(reference[100], 0.9 * reference[1])
+            for name in meshes:
+                with self.subTest(model=model, mesh=name):
+                    self.assert_close(self.history(f"{model}_{name}"), reference, 1e-3)
+                    self.assert_close(self.history(f"{model}_{name}", "valid_loss"),
+                                      self.history(f"{model}_one", "valid_loss"), 2e-3)
+
+    def test_a_killed_run_continues_bit_by_bit(self):
+        mesh = ("mesh.ddp=2", "mesh.domain=2", "checkpoint.every=7", "train.steps=60")
+        self.train("whole", 4, *mesh)
+        deck = self.write("convnet.yaml", training("convnet"))
+        process = self.start(4, "train", deck, *mesh, "-d", "killed", "--quiet")
+        history = self.path("killed", "history.jsonl")
+        self.assertTrue(wait_for(lambda: len(self.complete_steps(history)) > 20, 60))
+        kill(process)
+        process.stdout.close()
+        process.stderr.close()
+        self.assertLess(max(self.complete_steps(history)), 60, "the run ended before it was killed")
+        self.run_well(4, "train", deck, *mesh, "-d", "killed", "-r", "latest", "--quiet")
+        for key in ("loss", "grad_norm", "lr", "valid_loss"):
+            self.assertEqual(self.history("killed", key), self.history("whole", key), key)
+
+    def complete_steps(self, history):
+        if not os.path.exists(history):
+            return []
+        with open(history) as file:
+            return [json.loads(line)["step"] for line in file.read().split("\n")[:-1]]
+
+    def test_a_checkpoint_loads_on_another_mesh(self):
+        self.train("a", 4, "mesh.ddp=2", "mesh.domain=2", "checkpoint.every=40", "train.steps=40",
+                   "train.schedule.decay=none")
+        self.train("b", 4, "mesh.ddp=2", "mesh.domain=2", "train.steps=60", "train.schedule.decay=none")
+        deck = self.write("convnet.yaml", training("convnet"))
+        self.run_well(3, "train", deck, "mesh.ddp=1", "mesh.domain=3", "train.accumulate=2", "train.steps=60",
+                      "train.schedule.decay=none", "-d", "a", "-r", "latest", "--quiet")
+        self.assert_close(self.history("a"), self.history("b"), 1e-3)
+
+    def test_no_rank_holds_a_global_field_and_activations_shrink(self):
+        # As many hidden channels as the field has inputs, so that every activation of a domain group is one global field.
+        simulation = SIMULATION.replace("[20, 24]", "[128, 64]").replace("steps: 12", "steps: 4")
+        self.run_well(2, "simulate", self.write("large.yaml", simulation), "-d", "large", "--quiet")
+        deck = self.write("wide.yaml", """
+data: {path: large, inputs: {lags: [1, 2]}, output: {seasonal: {period: 4, harmonics: 1}}}
+model: {type: convnet, patch: 1, stem_kernel: 3, dim: 6, norm_groups: 2, depth: 4}
+train: {steps: 4, accumulate: 1}
+""")
+        peaks = {}
+        for domain in (1, 4):
+            self.run_well(domain, "train", deck, f"mesh.domain={domain}", "-d", f"memory{domain}", "--quiet")
+            with open(self.path(f"memory{domain}", "summary.json")) as file:
+                peaks[domain] = json.load(file)["memory"]
+        global_field = 128 * 64 * 6 * 4
+        self.assertGreaterEqual(peaks[1]["device"]["largest_block_bytes"], global_field)
+        for space in ("device", "host"):
+            self.assertLess(peaks[4][space]["largest_block_bytes"], 0.5 * global_field, space)
+        self.assertLess(peaks[4]["device"]["peak_bytes"], 0.4 * peaks[1]["device"]["peak_bytes"])
+
+
+if __name__ == "__main__":
+    main()
