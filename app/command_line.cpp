@@ -103,15 +103,33 @@ class Parser {
                                : command.files + ", and values other than the defaults")
         ->type_name(reads_deck ? "[key.path=value ...]" : "[key=value ...]")
         ->expected(-1);
-    sub->add_option("-d,--dir", line_.folder, "folder to write into; default runs/<deck name>")
-        ->type_name("DIR");
-    sub->add_flag("--force", line_.force, "write into a folder that is not empty");
     sub->add_flag("-q,--quiet", line_.quiet, "print errors and warnings alone");
     sub->add_flag("-v,--verbose", line_.verbose, "print more")->excludes("--quiet");
-    if (command.files.empty()) add_deck_options(*sub);
+    if (reads_deck) {
+      add_deck_options(*sub);
+    } else {
+      add_key_options(*sub, command.schema());
+    }
+  }
+
+  /// `--key value` is another way to write `key=value`; `-o` stands for `--out`.
+  void add_key_options(CLI::App& sub, const Schema& schema) {
+    for (const SchemaKey& key : schema.root().keys()) {
+      const std::string name = key.name();
+      const bool list = key.type() == KeyType::list;
+      auto take = [this, name, list](const std::string& value) {
+        const bool bare = list && !value.starts_with("[");
+        line_.overrides.push_back(name + "=" + (bare ? "[" + value + "]" : value));
+      };
+      sub.add_option_function<std::string>((name == "out" ? "-o,--" : "--") + name, take, key.help())
+          ->type_name(key.type_text());
+    }
   }
 
   void add_deck_options(CLI::App& sub) {
+    sub.add_option("-d,--dir", line_.folder, "folder to write into; default runs/<deck name>")
+        ->type_name("DIR");
+    sub.add_flag("--force", line_.force, "write into a folder that is not empty");
     sub.add_option("-i,--input", words_.input, "the deck, instead of as an argument")->type_name("DECK");
     sub.add_option("-r,--restart", words_.restart, "continue from a checkpoint: latest, a step, or a path")
         ->type_name("WHICH");
