@@ -1,6 +1,7 @@
 #include <numbers>
 
 #include "solver/ops/elementwise/elementwise.hpp"
+#include "solver/ops/elementwise/fast_math.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/numeric.hpp"
 #include "solver/tensor/redistribute.hpp"
@@ -47,13 +48,13 @@ struct Elu {
 struct Gelu {
   template <typename C>
   KOKKOS_INLINE_FUNCTION C value(C x) const {
-    return C(0.5) * x * (C(1) + std::erf(x * C(1 / std::numbers::sqrt2)));
+    return C(0.5) * x * (C(1) + fast::erf(x * C(1 / std::numbers::sqrt2)));
   }
   template <typename C>
   KOKKOS_INLINE_FUNCTION C slope(C x) const {
     constexpr double density = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
-    return C(0.5) * (C(1) + std::erf(x * C(1 / std::numbers::sqrt2))) +
-           x * C(density) * std::exp(C(-0.5) * x * x);
+    return C(0.5) * (C(1) + fast::erf(x * C(1 / std::numbers::sqrt2))) +
+           x * C(density) * fast::exp(C(-0.5) * x * x);
   }
 };
 
