@@ -9,6 +9,8 @@ std::span<const Command> commands() {
       {"predict", "roll a surrogate forward", "", predict_schema, predict},
       {"post compare", "metrics of predictions, per field and lead time", "TRUTH PREDICTION [PREDICTION ...]",
        post_compare_schema, post_compare},
+      {"post plot", "draw fields, loss curves or a comparison as PNG",
+       "TRUTH PREDICTION ... | FIELDS | history.jsonl ... | compare.json", post_plot_schema, post_plot},
   };
   return all;
 }

@@ -28,5 +28,7 @@ Schema simulate_schema();
 int simulate(const CommPtr& world, const CommandLine& line);
 Schema post_compare_schema();
 int post_compare(const CommPtr& world, const CommandLine& line);
+Schema post_plot_schema();
+int post_plot(const CommPtr& world, const CommandLine& line);
 
 }  // namespace tessera

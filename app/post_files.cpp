@@ -1,7 +1,9 @@
 #include "app/post_files.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 
 #include "io/agree.hpp"
@@ -180,6 +182,28 @@ std::string steps_text(const FieldSet& fields) {
   const std::string steps = fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
   return fmt::format("{} {} of {} {}", n, n == 1 ? "trajectory" : "trajectories", steps,
                      most == 1 ? "step" : "steps");
+}
+
+std::string time_text(double time, const std::string& unit) {
+  static const std::pair<const char*, double> kSeconds[] = {
+      {"second", 1}, {"minute", 60}, {"hour", 3600}, {"day", 86400}};
+  int year = 0, hour = 0, minute = 0;
+  unsigned month = 0, day = 0;
+  const std::size_t since = unit.find(" since ");
+  if (since != std::string::npos && std::sscanf(unit.c_str() + since + 7, "%d-%u-%u%*[ T]%d:%d", &year,
+                                                &month, &day, &hour, &minute) >= 3) {
+    for (const auto& [name, seconds] : kSeconds) {
+      const std::chrono::year_month_day start{std::chrono::year{year}, std::chrono::month{month},
+                                              std::chrono::day{day}};
+      if (!unit.starts_with(name) || !start.ok() || std::abs(time * seconds) > 1e12) continue;
+      const auto moment = std::chrono::sys_days{start} + std::chrono::hours{hour} +
+                          std::chrono::minutes{minute} + std::chrono::seconds{std::llround(time * seconds)};
+      const std::chrono::year_month_day date{std::chrono::floor<std::chrono::days>(moment)};
+      return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()),
+                         static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
+    }
+  }
+  return fmt::format("t = {:.5g}{}{}", time, unit.empty() ? "" : " ", unit);
 }
 
 Index longest_trajectory(const FieldSet& fields) {

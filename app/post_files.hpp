@@ -37,6 +37,8 @@ void check_comparable(const PostFields& truth, const PostFields& other);
 std::string grid_text(const FieldSet& fields);
 /// "24 trajectories of 1 step", "8 trajectories of 10 to 20 steps".
 std::string steps_text(const FieldSet& fields);
+/// "t = 2.5 s"; a date for units like "hours since 1980-01-14 14:00:00".
+std::string time_text(double time, const std::string& unit);
 /// Steps of the longest trajectory.
 Index longest_trajectory(const FieldSet& fields);
 

@@ -89,6 +89,26 @@ void Image::blend(Index x, Index y, Color color, double alpha) {
   p = {mix(p.r, color.r), mix(p.g, color.g), mix(p.b, color.b)};
 }
 
+Image tile(std::span<const Image> images, Index columns) {
+  require(!images.empty() && columns > 0, "plot::tile", "{} pictures in {} columns", images.size(), columns);
+  Index width = 0, height = 0;
+  for (const Image& image : images) {
+    width = std::max(width, image.width());
+    height = std::max(height, image.height());
+  }
+  const auto n = static_cast<Index>(images.size());
+  columns = std::min(columns, n);
+  Image all(width * columns, height * ((n + columns - 1) / columns));
+  for (Index i = 0; i < n; ++i) {
+    const Image& image = images[static_cast<std::size_t>(i)];
+    const Index left = i % columns * width, top = i / columns * height;
+    for (Index y = 0; y < image.height(); ++y) {
+      for (Index x = 0; x < image.width(); ++x) all.at(left + x, top + y) = image.at(x, y);
+    }
+  }
+  return all;
+}
+
 std::vector<std::uint8_t> encode_png(const Image& image, const PngOptions& options) {
   static_assert(sizeof(Color) == 3);
   require(image.width() > 0, "plot::encode_png", "the picture is empty");

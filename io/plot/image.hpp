@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,10 @@ class Image {
   Index width_ = 0, height_ = 0;
   std::vector<Color> pixels_;
 };
+
+/// Pictures beside each other, `columns` in a row, each in a cell as large as the largest one. Fails without
+/// pictures.
+Image tile(std::span<const Image> images, Index columns);
 
 /// Text stored in the file's metadata, e.g. {"Title", "Loss"}; keys are 1 to 79 Latin-1 characters.
 struct PngOptions {
