@@ -15,7 +15,7 @@ using plot::Field2D;
 
 constexpr Index kMostPoints = 1024;            // of a picture along one axis
 constexpr Index kMostValues = Index{1} << 22;  // read at once
-constexpr std::size_t kMostRows = 9;
+constexpr std::size_t kMostRows = 6;
 
 /// A cut through the grid: which axes go across and up, and where the others are cut.
 struct Plane {

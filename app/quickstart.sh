@@ -42,7 +42,7 @@ done
 step "Summary"
 echo
 echo "Observed winds, test months, one month ahead"
-post compare runs/winds_forecast/{truth,prediction,persistence,climatology} --metrics rmse
+post compare runs/winds_forecast/{truth,prediction,persistence,climatology} --metrics pooled_rmse
 for model in convnet vit; do
   echo
   echo "Shallow water, $model, 10 steps ahead"
