@@ -136,8 +136,9 @@ void Tensor::register_post_accumulate_hook(std::function<void()> hook) const {
   meta_of(*this).post_hooks.push_back(std::move(hook));
 }
 
-void Tensor::defer_domain_sum(bool defer) const {
-  meta_of(*this).defer_domain_sum = defer;
+void Tensor::defer_domain_sum(const Mesh& domain) const {
+  require(is_leaf() && !is_shard(), "defer_domain_sum", "found {}, expected a plain leaf", describe(*this));
+  meta_of(*this).defer_domain_sum = domain;
 }
 
 void Tensor::backward(Tensor cotangent) const {

@@ -162,7 +162,7 @@ class Engine {
     const Tensor leaf(impl);
     AutogradMeta& meta = *impl->autograd;
     if (defers_sum(node)) {
-      grad = addend_of(grad);
+      grad = addend_of(grad, *meta.defer_domain_sum);
       for (const auto& hook : node.outputs[0].hooks) {
         if (Tensor replaced = hook(grad)) grad = replaced;
       }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ class Node {
 
 struct AutogradMeta {
   bool requires_grad = false;
-  bool defer_domain_sum = false;
+  std::optional<Mesh> defer_domain_sum;
   Tensor grad;
   std::shared_ptr<Node> grad_fn;      ///< the operator that made this tensor; null for leaves
   int output = 0;                     ///< which of its outputs
@@ -53,8 +54,9 @@ Edge edge_of(const Tensor& t);
 Tensor resolve_gradient(const Tensor& gradient, const Layout& like);
 /// The gradient as addends, Partial(sum) on every axis of `mesh`. A plain one is the same on all ranks.
 Tensor addends_on(const Mesh& mesh, const Tensor& gradient);
-/// For a plain tensor: this rank's addend, so that the sum over the mesh of `gradient` is the gradient.
-Tensor addend_of(const Tensor& gradient);
+/// The gradient of a plain tensor as this rank's addend, plain: over the gradient's own mesh, or over
+/// `domain` where it is plain itself and therefore the same on all ranks of it.
+Tensor addend_of(const Tensor& gradient, const Mesh& domain);
 /// a + b; in place where `owned` says that nobody else holds a.
 Tensor accumulate(const Tensor& a, const Tensor& b, bool owned);
 

@@ -301,9 +301,13 @@ Tensor addends_on(const Mesh& mesh, const Tensor& gradient) {
   return redistribute(whole, target);
 }
 
-Tensor addend_of(const Tensor& gradient) {
-  if (!gradient.is_shard()) return gradient;
-  return addends_on(gradient.layout().mesh(), gradient).as_plain(gradient.shape());
+Tensor addend_of(const Tensor& gradient, const Mesh& domain) {
+  if (!gradient.is_shard() && !domain) return gradient;
+  const Mesh& mesh = gradient.is_shard() ? gradient.layout().mesh() : domain;
+  require(mesh.size() == (domain ? domain.size() : 1), "backward",
+          "gradient {} for a sum over {} ranks that was left to others", describe(gradient),
+          domain ? domain.size() : 1);
+  return addends_on(mesh, gradient).as_plain(gradient.shape());
 }
 
 Tensor accumulate(const Tensor& a, const Tensor& b, bool owned) {

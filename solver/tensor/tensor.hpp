@@ -103,10 +103,10 @@ class Tensor {
   void register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// Leaf only: called after the gradient has been accumulated into grad().
   void register_post_accumulate_hook(std::function<void()> hook) const;
-  /// Leaf only: leave the sum over the domain mesh to somebody else (a GradientReducer): grad() holds this
-  /// rank's addend. The gradient of a backward pass in which the leaf met plain tensors only is whole on
-  /// every rank.
-  void defer_domain_sum(bool defer = true) const;
+  /// Plain leaf only: leave the sum over `domain` to somebody else (a GradientReducer): grad() holds this
+  /// rank's addend. What reaches the leaf through plain tensors alone is the same on all ranks of `domain`
+  /// and counts on its first rank. No mesh: every rank's gradient is its own.
+  void defer_domain_sum(const Mesh& domain) const;
 
   /// Identity of the storage and history behind the handle.
   bool same_as(const Tensor& other) const { return impl_ == other.impl_; }

@@ -18,6 +18,15 @@ void broadcast(Communicator& comm, const Tensor& t) {
   copy_bytes(t.raw(), MemorySpace::device, staged.data(), MemorySpace::host, t.bytes());
 }
 
+/// The mesh of all axes but ddp; none if there is no other.
+Mesh domain_axes(const Mesh& mesh) {
+  std::vector<std::string> names;
+  for (int a = 0; a < mesh.axes(); ++a) {
+    if (mesh.axis_name(a) != "ddp") names.emplace_back(mesh.axis_name(a));
+  }
+  return names.empty() ? Mesh() : mesh.sub(names);
+}
+
 }  // namespace
 
 DataParallel::DataParallel(const Mesh& mesh, std::vector<NamedTensor> parameters,
@@ -25,14 +34,15 @@ DataParallel::DataParallel(const Mesh& mesh, std::vector<NamedTensor> parameters
   std::vector<NamedTensor> plain, sharded;
   for (NamedTensor& p : parameters) (p.tensor.is_shard() ? sharded : plain).push_back(p);
   const int ddp = mesh.axis_size("ddp");
-  add_reducer(mesh.comm_ptr(), ddp, plain, options);
+  add_reducer(mesh.comm_ptr(), domain_axes(mesh), ddp, plain, options);
   // Each domain rank owns its cells: only the replicas along ddp hold the same ones.
   const std::string axis = "ddp";
-  if (!sharded.empty()) add_reducer(mesh.sub({&axis, 1}).comm_ptr(), ddp, sharded, options);
+  if (!sharded.empty()) add_reducer(mesh.sub({&axis, 1}).comm_ptr(), {}, ddp, sharded, options);
   broadcast_parameters(mesh, parameters);
 }
 
-void DataParallel::add_reducer(const CommPtr& comm, int ddp, const std::vector<NamedTensor>& parameters,
+void DataParallel::add_reducer(const CommPtr& comm, const Mesh& domain, int ddp,
+                               const std::vector<NamedTensor>& parameters,
                                const GradientReducerOptions& options) {
   auto reducer = std::make_shared<GradientReducer>(comm, ddp, descriptions(parameters), options);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -40,7 +50,7 @@ void DataParallel::add_reducer(const CommPtr& comm, int ddp, const std::vector<N
     const int index = static_cast<int>(i);
     const Tensor gradient = Tensor::wrap(reducer, reducer->gradient(index), p.local_shape(), p.dtype());
     p.set_grad(p.is_shard() ? gradient.with_layout(p.layout()) : gradient);
-    p.defer_domain_sum();
+    if (!p.is_shard()) p.defer_domain_sum(domain);
     p.register_post_accumulate_hook([reducer, index, last = last_] {
       if (*last) reducer->mark_ready(index);
     });

@@ -26,8 +26,8 @@ class DataParallel {
   void finish();
 
  private:
-  void add_reducer(const CommPtr& comm, int ddp, const std::vector<NamedTensor>& parameters,
-                   const GradientReducerOptions& options);
+  void add_reducer(const CommPtr& comm, const Mesh& domain, int ddp,
+                   const std::vector<NamedTensor>& parameters, const GradientReducerOptions& options);
 
   std::vector<std::shared_ptr<GradientReducer>> reducers_;  ///< of plain parameters, and of sharded ones
   std::shared_ptr<bool> last_ = std::make_shared<bool>(true);

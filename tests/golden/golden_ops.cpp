@@ -9,6 +9,7 @@
 #include "parallel/runtime.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/redistribute.hpp"
+#include "tests/golden/command.hpp"
 #include "tests/golden/golden_file.hpp"
 #include "tests/golden/op_table.hpp"
 #include "tests/golden/partitions.hpp"
@@ -113,12 +114,7 @@ bool is_selected(const std::regex& filter, const hdf5::Group& cases, const std::
 
 int run(const CommPtr& world, const Options& options) {
   cuts_of(options.partition);
-  std::regex filter;
-  try {
-    filter.assign(options.filter);
-  } catch (const std::regex_error& error) {
-    fail(ExitCode::usage, "--filter", "'{}': {}", options.filter, error.what());
-  }
+  const std::regex filter = regex_of("--filter", options.filter);
   const hdf5::File file = hdf5::File::open(options.file);
   const hdf5::Group cases = file.root().group("cases");
   DomainMeshes meshes(world);
@@ -154,12 +150,6 @@ int main(int argc, char** argv) {
   app.add_option("--partition", options.partition, "even, uneven, empty or all (default)");
   app.add_option("--seed", options.seed, "of random cut points");
   app.add_flag("--list", options.list, "print the selected cases");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int code = runtime.world()->rank() == 0 ? app.exit(error) : error.get_exit_code();
-    return code == 0 ? 0 : static_cast<int>(tessera::ExitCode::usage);
-  }
-  return tessera::run_guarded(*runtime.world(),
-                              [&] { return tessera::golden::run(runtime.world(), options); });
+  return tessera::golden::parse_and_run(runtime, app, argc, argv,
+                                        [&] { return tessera::golden::run(runtime.world(), options); });
 }

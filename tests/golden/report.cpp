@@ -1,5 +1,6 @@
 #include "tests/golden/report.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -7,11 +8,22 @@
 #include "solver/tensor/redistribute.hpp"
 
 namespace tessera::golden {
+namespace {
+
+std::string joined(const Findings& findings) {
+  constexpr std::size_t most = 6;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(findings.size(), most); ++i) text += (i ? "; " : "") + findings[i];
+  if (findings.size() > most) text += fmt::format("; and {} more", findings.size() - most);
+  return text;
+}
+
+}  // namespace
 
 void Report::check(const std::string& what, const std::function<Findings()>& body) {
   std::string text;
   try {
-    for (const std::string& finding : body()) text += (text.empty() ? "" : "; ") + finding;
+    text = joined(body());
   } catch (const Error& error) {
     if (error.code() == ExitCode::communication) throw;
     text = error.what();

@@ -282,12 +282,15 @@ TEST(DeferredSum, AddendsSumToTheGradient) {
   for (const Mesh& mesh : meshes(2)) {
     const Layout layout = random_layout(random, mesh, Shape{8, 3}, {0, 1}, Cuts::uneven);
     const Net now = make_net(layout), later = make_net(layout);
-    later.scale.defer_domain_sum();
-    later.shift.defer_domain_sum();
+    later.scale.defer_domain_sum(mesh);
+    later.shift.defer_domain_sum(mesh);
     for (const Net* net : {&now, &later}) {
       // Twice, so that addends accumulate; the second loss uses a weight outside the shard tensors, too.
       sum(square(network(net->x, net->scale, net->shift))).backward();
       add(sum(network(net->x, net->scale, net->shift)), sum(square(net->scale))).backward();
+      sum(square(net->shift)).backward();
+      // A weight that meets the shard tensor after a plain operator.
+      sum(mul(net->x, reshape(net->shift, Shape{1, 3}))).backward();
     }
     for (const auto& [got, want] : {std::pair{later.scale, now.scale}, std::pair{later.shift, now.shift}}) {
       EXPECT_FALSE(got.grad().is_shard());
