@@ -41,7 +41,7 @@ void conv_forward(const ConvProblem& problem, const void* src, const void* weigh
     const Tensor x = view(src, problem.src_count(), DType::bf16).to(DType::f32);
     const Tensor w = view(weights, problem.weight_count(), DType::bf16).to(DType::f32);
     const Tensor y = Tensor::empty(Shape{problem.dst_count()}, DType::f32);
-    conv_direct::forward(in_f32(problem), x.raw(), w.raw(), y.raw());
+    conv_forward(in_f32(problem), x.raw(), w.raw(), nullptr, y.raw());
     view(dst, problem.dst_count(), DType::bf16).copy_from(y.to(DType::bf16));
   } else {
     conv_direct::forward(problem, src, weights, dst);
@@ -63,7 +63,7 @@ void conv_backward_data(const ConvProblem& problem, const void* dst, const void*
     const Tensor y = view(dst, problem.dst_count(), DType::bf16).to(DType::f32);
     const Tensor w = view(weights, problem.weight_count(), DType::bf16).to(DType::f32);
     const Tensor x = Tensor::empty(Shape{problem.src_count()}, DType::f32);
-    conv_direct::backward_data(in_f32(problem), y.raw(), w.raw(), x.raw());
+    conv_backward_data(in_f32(problem), y.raw(), w.raw(), nullptr, x.raw());
     view(src, problem.src_count(), DType::bf16).copy_from(x.to(DType::bf16));
   } else {
     conv_direct::backward_data(problem, dst, weights, src);
@@ -79,12 +79,13 @@ void conv_backward_weights(const ConvProblem& problem, const void* src, const vo
     if (bias) sum_rows(problem.type, rows, problem.out_channels, dst, bias);
     return;
   }
-  if (conv_onednn::supports(problem)) return conv_onednn::backward_weights(problem, src, dst, weights, bias);
+  if (conv_onednn::supports_weights(problem))
+    return conv_onednn::backward_weights(problem, src, dst, weights, bias);
   if (problem.type == DType::bf16) {
     const Tensor x = view(src, problem.src_count(), DType::bf16).to(DType::f32);
     const Tensor y = view(dst, problem.dst_count(), DType::bf16).to(DType::f32);
     const Tensor w = Tensor::empty(Shape{problem.weight_count()}, DType::f32);
-    conv_direct::backward_weights(in_f32(problem), x.raw(), y.raw(), w.raw());
+    conv_backward_weights(in_f32(problem), x.raw(), y.raw(), w.raw(), nullptr);
     view(weights, problem.weight_count(), DType::bf16).copy_from(w.to(DType::bf16));
   } else {
     conv_direct::backward_weights(problem, src, dst, weights);

@@ -45,6 +45,8 @@ void backward_weights(const ConvProblem& problem, const void* src, const void* d
 /// oneDNN on host-accessible memory, f32 and bf16.
 namespace conv_onednn {
 bool supports(const ConvProblem& problem);
+/// Whether backward_weights() may be used as well.
+bool supports_weights(const ConvProblem& problem);
 void forward(const ConvProblem& problem, const void* src, const void* weights, const void* bias, void* dst);
 void backward_data(const ConvProblem& problem, const void* dst, const void* weights, void* src);
 void backward_weights(const ConvProblem& problem, const void* src, const void* dst, void* weights,

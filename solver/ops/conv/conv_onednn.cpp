@@ -23,7 +23,7 @@ struct Key {
 /// A primitive, the reorder of its weights between PyTorch's layout and the one it prefers, and its memory
 /// descriptors. Arguments are set per call.
 struct Compiled {
-  memory::desc src, dst, plain_weights, own_weights;
+  memory::desc src, dst, plain_weights, own_weights, scratchpad;
   dnnl::primitive primitive, reorder;
 };
 
@@ -83,9 +83,13 @@ Compiled compile(const ConvProblem& p, Pass pass, bool bias) {
     c.primitive = Data(data);
   } else {
     using Weights = dnnl::convolution_backward_weights;
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const Weights::primitive_desc back(
-        describe_pass<Weights::desc>(p, algorithm, c.src, any, bias_desc, c.dst), engine, forward);
+        describe_pass<Weights::desc>(p, algorithm, c.src, any, bias_desc, c.dst), attributes, engine,
+        forward);
     c.own_weights = back.diff_weights_desc();
+    c.scratchpad = back.scratchpad_desc();
     c.primitive = Weights(back);
   }
   if (c.own_weights != c.plain_weights) {
@@ -149,6 +153,17 @@ bool supports(const ConvProblem& p) {
   return true;
 }
 
+bool supports_weights(const ConvProblem& p) {
+  if (!supports(p)) return false;
+  // oneDNN 2.6's bf16 weight gradient is wrong for some dilated windows and for some that overhang.
+  for (int a = 0; a < p.axes() && p.type == DType::bf16; ++a) {
+    const bool overhangs = p.pad_lo[a] > 0 || p.pad_hi[a] > 0;
+    const bool usual = p.kernel[a] <= p.in[a] && (p.stride[a] == 1 || p.axes() < 3);
+    if (p.dilation[a] > 1 || (overhangs && !usual)) return false;
+  }
+  return true;
+}
+
 void forward(const ConvProblem& problem, const void* src, const void* weights, const void* bias, void* dst) {
   const Compiled c = compiled(problem, Pass::forward, bias != nullptr);
   MemoryBlock keep;
@@ -182,6 +197,10 @@ void backward_weights(const ConvProblem& problem, const void* src, const void* d
   const memory own = at(c.own_weights, c.reorder ? keep.data() : weights);
   std::unordered_map<int, memory> arguments{
       {DNNL_ARG_SRC, at(c.src, src)}, {DNNL_ARG_DIFF_DST, at(c.dst, dst)}, {DNNL_ARG_DIFF_WEIGHTS, own}};
+  // oneDNN 2.6 multiplies parts of its scratchpad that it never wrote by zero, which fails if they hold NaN.
+  const MemoryBlock scratchpad(MemorySpace::device, c.scratchpad.get_size());
+  zero_bytes(scratchpad.data(), MemorySpace::device, scratchpad.bytes());
+  arguments.emplace(DNNL_ARG_SCRATCHPAD, at(c.scratchpad, scratchpad.data()));
   if (bias) arguments.emplace(DNNL_ARG_DIFF_BIAS, at(bias_of(problem), bias));
   c.primitive.execute(onednn::stream(), arguments);
   if (c.reorder) {
