@@ -63,16 +63,28 @@ fs::path path_from_root(Communicator& world, const std::function<fs::path()>& fi
   return world.broadcast_text(text);
 }
 
-fs::path newest_checkpoint(Communicator& world, const fs::path& root) {
+/// The newest complete checkpoint; nothing where there has never been one.
+std::optional<fs::path> newest_checkpoint(Communicator& world, const fs::path& root) {
+  const int there = world.rank() == 0 && !list_checkpoints(root).empty() ? 1 : 0;
+  if (world.all_reduce_value(there, ReduceOp::max) == 0) return std::nullopt;
   const auto newest =
       latest_checkpoint(world, root, [](const std::string& text) { spdlog::warn("{}", text); });
-  if (!newest) fail(ExitCode::input_file, root.string(), "no complete checkpoint to restart from");
-  return *newest;
+  if (!newest) fail(ExitCode::input_file, root.string(), "no undamaged checkpoint to continue from");
+  return newest;
 }
 
-/// What `-r` names: "latest", a step, or the path of a checkpoint or of a run folder. Collective.
-fs::path resolve_restart(Communicator& world, const std::string& restart, const fs::path& checkpoints) {
-  if (restart == "latest") return newest_checkpoint(world, checkpoints);
+/// What `-r` names: "latest", a step, or the path of a checkpoint or of a run folder. Nothing if the latest
+/// of a run without checkpoints is asked for. Collective.
+std::optional<fs::path> resolve_restart(Communicator& world, const std::string& restart,
+                                        const fs::path& checkpoints) {
+  if (restart == "latest") {
+    auto newest = newest_checkpoint(world, checkpoints);
+    if (!newest && world.rank() == 0) {
+      spdlog::warn("{}: no checkpoint to continue from, this run starts at the beginning",
+                   checkpoints.string());
+    }
+    return newest;
+  }
   if (const auto step = step_number(restart)) {
     return path_from_root(world, [&] { return checkpoint_of_step(checkpoints, *step); });
   }
@@ -83,7 +95,10 @@ fs::path resolve_restart(Communicator& world, const std::string& restart, const 
   });
   bool direct = false;
   run_on_root(world, [&] { direct = is_checkpoint(folder); });
-  return world.all_reduce_value(direct ? 1 : 0, ReduceOp::max) ? folder : newest_checkpoint(world, folder);
+  if (world.all_reduce_value(direct ? 1 : 0, ReduceOp::max) > 0) return folder;
+  auto newest = newest_checkpoint(world, folder);
+  if (!newest) fail(ExitCode::input_file, restart, "no checkpoint here to continue from");
+  return newest;
 }
 
 /// `-d`, else the run that the checkpoint `-r <path>` lies in, else runs/<deck name>.
@@ -119,8 +134,8 @@ std::optional<DeckText> former_deck(Communicator& world, const fs::path& run,
     } else if (fs::exists(run / kResolved)) {
       deck = read_deck_file((run / kResolved).string());
     }
-    if (deck.text.empty()) {
-      spdlog::warn("{}: no deck there, the given one alone counts", checkpoint.value_or(run).string());
+    if (deck.text.empty() && checkpoint) {
+      spdlog::warn("{}: no deck there, the given one alone counts", checkpoint->string());
     }
   });
   deck.name = world.broadcast_text(deck.name);
@@ -183,11 +198,13 @@ Run::Run(CommPtr world, CommandLine line, const Schema& schema, Resume resume)
 
 void Run::open_folder() const {
   run_on_root(*world_, [this] {
-    if (fs::exists(folder_) && !is_restart() && !line_.force) {
-      if (!fs::is_directory(folder_) || !fs::is_empty(folder_)) {
-        fail(ExitCode::usage, folder_.string(),
-             "the run folder is not empty: continue with -r, choose another with -d, or use --force");
-      }
+    const bool empty = !fs::exists(folder_) || (fs::is_directory(folder_) && fs::is_empty(folder_));
+    const bool continues = is_restart() && fs::exists(folder_ / kResolved);
+    if (!empty && !continues && !line_.force) {
+      fail(ExitCode::usage, folder_.string(), "the run folder is not empty{}",
+           is_restart()
+               ? fmt::format(" and no run's, it has no {}: choose another with -d, or use --force", kResolved)
+               : ": continue with -r, choose another with -d, or use --force");
     }
     std::error_code error;
     fs::create_directories(folder_, error);

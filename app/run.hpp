@@ -50,11 +50,12 @@ class Run {
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
   bool is_restart() const { return line_.restart.has_value(); }
-  /// The checkpoint folder that `-r` names; nothing without `-r` and with Resume::folder.
+  /// The checkpoint folder that `-r` names; nothing without `-r`, with Resume::folder, and for `-r latest` of
+  /// a run that has no checkpoint yet, so that a job script may always say `-r latest`.
   const std::optional<std::filesystem::path>& restart_from() const { return restart_from_; }
 
-  /// Creates the folder and writes `resolved.yaml` into it. Refuses a folder that is not empty unless
-  /// restarting or forced. Collective. Throws (usage).
+  /// Creates the folder and writes `resolved.yaml` into it. Refuses a folder that is not empty unless forced
+  /// or continuing the run in it. Collective. Throws (usage).
   void open_folder() const;
   /// Deck as given, overrides, resolved deck, version, git hash, mesh, partition (of `grid`, unless it is
   /// undefined), hosts. Collective.

@@ -226,10 +226,13 @@ bool run_all(const Run& run, const Plan& plan, const std::vector<Index>& todo) {
   for (Index round = 0; round < rounds; ++round) {
     const std::size_t mine = static_cast<std::size_t>(round) * groups + group;
     std::optional<Simulation> simulation;
-    if (mine < todo.size()) simulation.emplace(run, plan, from, todo[mine]);
     for (Index step = 0; step < plan.water.steps; ++step) {
+      // A group that fails takes the others along, and all of them clear away their unfinished files.
+      run_together(*run.world(), [&] {
+        if (step == 0 && mine < todo.size()) simulation.emplace(run, plan, from, todo[mine]);
+        if (simulation) simulation->write_step(step);
+      });
       if (simulation) {
-        simulation->write_step(step);
         progress.update(round * plan.water.steps + step + 1,
                         {{"trajectory", std::to_string(todo[mine])},
                          {"time", fmt::format("{:.4g} s", simulation->solver().time())},

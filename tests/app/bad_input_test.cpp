@@ -104,7 +104,8 @@ TEST_F(Training, MeshesBatchesModels) {
   expect_failure("mesh.ddp=7 mesh.domain=1", 2, "7, but there are " + std::to_string(ranks()));
   expect_failure("train.batch=2", 2, "found 2, expected 1");
   expect_failure("train.stesp=2", 2, "unknown key 'train.stesp'");
-  expect_failure("-r latest", 3, "no complete checkpoint");
+  expect_failure("-r 5", 3, "no checkpoint of step 5: found none");
+  expect_failure("-r elsewhere", 3, "no such folder");
   expect_failure("train.weights=none.safetensors", 3, "none.safetensors");
 }
 
@@ -120,7 +121,10 @@ TEST_F(Training, Predictions) {
   write_data(file("test"), 8);
   write_file(folder_ / "predict.yaml", "predict: {run: run}\n");
   EXPECT_TRUE(failed_with(tessera(folder_, "predict predict.yaml -d out -q"), 3, "no checkpoint here"));
-  ASSERT_TRUE(succeeded(tessera(folder_, "train train.yaml -d run -q")));
+  ASSERT_TRUE(succeeded(tessera(folder_, "train train.yaml -d run -q -r latest")));
+  EXPECT_TRUE(failed_with(tessera(folder_, "train train.yaml -d run -q -r 5"), 3,
+                          "no checkpoint of step 5: found steps 4"));
+  EXPECT_TRUE(succeeded(tessera(folder_, "train train.yaml -d run -q -r latest train.steps=6")));
   EXPECT_TRUE(succeeded(tessera(folder_, "predict predict.yaml -d out -q predict.steps=2")));
   EXPECT_FALSE(has_partial_file(folder_));
   EXPECT_TRUE(

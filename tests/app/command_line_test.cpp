@@ -103,6 +103,8 @@ TEST(Simulate, WritesContinuesAndRefuses) {
   EXPECT_TRUE(
       failed_with(tessera(folder, "simulate waves.yaml -d waves.yaml"), 2, "the run folder is not empty"));
   EXPECT_TRUE(succeeded(tessera(folder, "simulate waves.yaml -d run --force -q")));
+  write_file(folder / "other/notes.txt", "");
+  EXPECT_TRUE(failed_with(tessera(folder, "simulate waves.yaml -d other -r latest"), 2, "no run's"));
 
   // A restart makes what is missing, from another partition the same to the bit.
   const fs::path one = folder / "run/data/train/trajectory_00001.hdf5";
@@ -121,6 +123,11 @@ TEST(Simulate, NumericalFailureLeavesNothingHalfWritten) {
   const Launch launch = tessera(folder, "simulate waves.yaml -d run simulate.initial.level=1e300 -q");
   EXPECT_TRUE(failed_with(launch, 4, "shallow_water"));
   EXPECT_EQ(files_below(folder / "run/data"), 0);
+  // The same where each rank works on a trajectory of its own.
+  const Launch apart = tessera(
+      folder, "simulate waves.yaml -d apart simulate.initial.level=1e300 -q mesh.ddp=-1 mesh.domain=1");
+  EXPECT_TRUE(failed_with(apart, 4, "shallow_water"));
+  EXPECT_EQ(files_below(folder / "apart/data"), 0);
 }
 
 TEST(Simulate, StopsEarlyAndContinues) {
