@@ -260,7 +260,8 @@ int run(const CommPtr& world, const Options& options) {
 }  // namespace tessera::golden
 
 int main(int argc, char** argv) {
-  tessera::Runtime runtime(argc, argv);
+  int program_alone = 1;  // Kokkos would answer --help itself
+  tessera::Runtime runtime(program_alone, argv);
   tessera::golden::Options options;
   CLI::App app("Trains the models of a golden file");
   app.add_option("file", options.file, "HDF5 file of models")->required();
