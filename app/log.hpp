@@ -4,8 +4,8 @@
 
 namespace tessera {
 
-/// Sends spdlog's messages to stderr: warnings and errors of every rank; with --verbose, and of rank 0 unless
-/// --quiet, more.
+/// Sends spdlog's messages to stderr: warnings and errors of every rank, from rank 0 also plain information
+/// unless --quiet; with --verbose everything of every rank.
 void set_up_logging(const CommandLine& line, int rank);
 
 }  // namespace tessera

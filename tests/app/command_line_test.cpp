@@ -106,7 +106,7 @@ TEST(Simulate, WritesContinuesAndRefuses) {
   write_file(folder / "other/notes.txt", "");
   EXPECT_TRUE(failed_with(tessera(folder, "simulate waves.yaml -d other -r latest"), 2, "no run's"));
 
-  // A restart makes what is missing, from another partition the same to the bit.
+  // A restart makes what is missing and touches nothing else.
   const fs::path one = folder / "run/data/train/trajectory_00001.hdf5";
   const auto untouched = fs::last_write_time(folder / "run/data/test/trajectory_00003.hdf5");
   fs::remove(one);
