@@ -74,7 +74,7 @@ class Training {
     Progress progress("train", total_, run_.is_root() && !run_.line().quiet);
     last_checkpoint_ = Clock::now();
     while (trainer_->steps() < total_) {
-      const StepReport report = trainer_->step();
+      const StepReport report = step();
       write_history(history, report);
       progress.update(report.step, progress_values(report));
       if (report.skipped)
@@ -120,6 +120,19 @@ class Training {
   }
 
  private:
+  /// One update; a numerical failure leaves the weights before it in `dump/` if the deck says so.
+  StepReport step() {
+    try {
+      return trainer_->step();
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::numerical && deck_.get<std::string>("train.nan") == "dump") {
+        save_tensors(*run_.world(), run_.folder() / "dump", trainer_->steps(), state_json(),
+                     trainer_->state());
+      }
+      throw;
+    }
+  }
+
   std::optional<Checkpoint> open_restart() {
     if (!run_.restart_from()) return std::nullopt;
     std::optional<Checkpoint> checkpoint(std::in_place, *run_.restart_from());

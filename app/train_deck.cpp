@@ -51,9 +51,11 @@ void describe_train(Section& s) {
   s.real("ema").range(0, 1).defaults(0.0).help(
       "decay of a moving average of the weights, used to validate and predict; 0: none");
   s.integer("seed").min(0).defaults(Index{0}).help("of initial weights and sample order");
-  s.choice("nan", {"stop", "skip"})
+  s.choice("nan", {"stop", "skip", "dump"})
       .defaults("stop")
-      .help("a loss or gradient that is not finite: end the run, or leave the update out");
+      .help(
+          "a loss or gradient that is not finite: end the run, leave the update out, or end after a "
+          "checkpoint into dump/");
   s.text("weights").optional().help("safetensors file with initial weights");
   s.integer("log_every").min(1).defaults(Index{1}).unit("updates").help("a line of history.jsonl");
 }
@@ -118,7 +120,8 @@ TrainerOptions trainer_options(const Deck& deck, Index total_steps) {
   o.accumulate = train.get<Index>("accumulate");
   o.clip_grad_norm = train.get<double>("clip_grad_norm");
   o.average_decay = train.get<double>("ema");
-  o.nan = train.choose<NanPolicy>("nan", {{"stop", NanPolicy::stop}, {"skip", NanPolicy::skip}});
+  o.nan = train.choose<NanPolicy>(
+      "nan", {{"stop", NanPolicy::stop}, {"skip", NanPolicy::skip}, {"dump", NanPolicy::stop}});
   o.seed = train.get<std::uint64_t>("seed");
   return o;
 }

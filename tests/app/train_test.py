@@ -100,6 +100,18 @@ class Training(Program):
                       "train.schedule.decay=none", "-d", "a", "-r", "latest", "--quiet")
         self.assert_close(self.history("a"), self.history("b"), 1e-3)
 
+    def test_numerical_failures_follow_the_policy(self):
+        deck = self.write("convnet.yaml", training("convnet"))
+        diverge = ("train.optimizer={type: sgd, lr: 1e30}", "train.steps=6", "train.clip_grad_norm=0", "train.ema=0")
+        for policy, code in (("stop", 4), ("dump", 4), ("skip", 0)):
+            result = self.run_program(2, "train", deck, *diverge, f"train.nan={policy}", "mesh.domain=2", "-d", policy, "--quiet")
+            self.assertEqual(result.code, code, result.text)
+            self.assertEqual(os.path.exists(self.path(policy, "dump")), policy == "dump")
+            if code:
+                self.assertEqual(result.text.count("not finite"), 1, result.text)
+                self.assertIn("step 2", result.text)
+        self.assertIn(1.0, self.history("skip", "skipped").values())
+
     def test_no_rank_holds_a_global_field_and_activations_shrink(self):
         # As many hidden channels as the field has inputs, so that every activation of a domain group is one global field.
         simulation = SIMULATION.replace("[20, 24]", "[128, 64]").replace("steps: 12", "steps: 4")
