@@ -5,13 +5,17 @@
 #include "solver/ops/attention/attention.hpp"
 #include "solver/ops/conv/conv.hpp"
 #include "solver/ops/elementwise/elementwise.hpp"
+#include "solver/ops/interpolate/interpolate.hpp"
 #include "solver/ops/linear/linear.hpp"
 #include "solver/ops/loss/loss.hpp"
+#include "solver/ops/matmul/matmul.hpp"
 #include "solver/ops/neighborhood_attention/neighborhood_attention.hpp"
 #include "solver/ops/norm/norm.hpp"
 #include "solver/ops/pad/pad.hpp"
+#include "solver/ops/pool/pool.hpp"
 #include "solver/ops/reduce/reduce.hpp"
 #include "solver/ops/shape/shape.hpp"
+#include "solver/ops/softmax/softmax.hpp"
 
 namespace tessera::golden {
 namespace {
@@ -80,12 +84,42 @@ Tensors run_pad(Arguments& a) {
   return {pad(x, lo, hi, modes.at(mode), a.number("value", 0))};
 }
 
+PoolOptions pool_options(Arguments& a) {
+  PoolOptions options;
+  options.kernel = a.shape("kernel");
+  options.stride = or_default(a, "stride");
+  options.padding = or_default(a, "padding");
+  options.dilation = or_default(a, "dilation");
+  options.ceil_mode = a.flag("ceil_mode", false);
+  options.count_include_pad = a.flag("count_include_pad", true);
+  return options;
+}
+
+Tensors run_interpolate(Arguments& a) {
+  const std::map<std::string, InterpolateMode> modes{
+      {"nearest", InterpolateMode::nearest}, {"linear", InterpolateMode::linear},
+      {"bilinear", InterpolateMode::linear}, {"trilinear", InterpolateMode::linear},
+      {"bicubic", InterpolateMode::cubic},   {"area", InterpolateMode::area}};
+  const std::string mode = a.text("mode");
+  if (!modes.count(mode)) fail(ExitCode::input_file, "interpolate", "unknown mode '{}'", mode);
+  const bool align_corners = a.has("align_corners") && a.flag("align_corners", false);
+  return {channels_second(
+      interpolate(channels_last(a.input("x")), a.shape("size"), modes.at(mode), align_corners))};
+}
+
 void add_spatial(Table& table) {
   for (const char* dims : {"1d", "2d", "3d"}) {
     table[std::string("conv") + dims] = run_conv;
     table[std::string("conv_transpose") + dims] = run_conv_transpose;
+    table[std::string("avg_pool") + dims] = [](Arguments& a) {
+      return Tensors{channels_second(avg_pool(channels_last(a.input("x")), pool_options(a)))};
+    };
+    table[std::string("max_pool") + dims] = [](Arguments& a) {
+      return Tensors{channels_second(max_pool(channels_last(a.input("x")), pool_options(a)).values)};
+    };
   }
   table["pad"] = run_pad;
+  table["interpolate"] = run_interpolate;
 }
 
 Tensors run_group_norm(Arguments& a) {
@@ -107,6 +141,7 @@ void add_dense(Table& table) {
   table["linear"] = [](Arguments& a) {
     return Tensors{linear(a.input("x"), a.input("weight"), a.input("bias", true))};
   };
+  table["matmul"] = [](Arguments& a) { return Tensors{matmul(a.input("a"), a.input("b"))}; };
   table["layer_norm"] = [](Arguments& a) {
     return Tensors{layer_norm(a.input("x"), a.shape("normalized_shape"), a.input("weight", true),
                               a.input("bias", true), a.number("eps", 1e-5))};
@@ -190,6 +225,14 @@ void add_reductions(Table& table) {
   table["var"] = [](Arguments& a) {
     return Tensors{var(a.input("x"), a.dims("dims"), a.flag("keepdim", false), a.flag("unbiased", true))};
   };
+  const auto along = [&](const char* name, Tensor (*op)(const Tensor&, int)) {
+    table[name] = [op](Arguments& a) {
+      return Tensors{op(a.input("x"), static_cast<int>(a.integer("dim")))};
+    };
+  };
+  along("softmax", softmax);
+  along("log_softmax", log_softmax);
+  along("cumsum", cumsum);
   const auto loss = [&](const char* name, Tensor (*op)(const Tensor&, const Tensor&)) {
     table[name] = [op](Arguments& a) { return Tensors{op(a.input("x"), a.input("target"))}; };
   };
@@ -217,6 +260,14 @@ void add_shape(Table& table) {
   };
   table["select"] = [](Arguments& a) {
     return Tensors{select(a.input("x"), static_cast<int>(a.integer("dim")), a.integer("index"))};
+  };
+  table["unbind"] = [](Arguments& a) { return unbind(a.input("x"), static_cast<int>(a.integer("dim"))); };
+  table["roll"] = [](Arguments& a) {
+    return Tensors{roll(a.input("x"), static_cast<int>(a.integer("dim")), a.integer("shift"))};
+  };
+  table["flip"] = [](Arguments& a) { return Tensors{flip(a.input("x"), a.dims("dims"))}; };
+  table["index_select"] = [](Arguments& a) {
+    return Tensors{index_select(a.input("x"), static_cast<int>(a.integer("dim")), a.input("index"))};
   };
   table["slice"] = run_slice;
   table["split"] = run_split;

@@ -25,8 +25,21 @@ Tensor slice(const Tensor& x, int dim, Index start, Index stop, Index step = 1);
 Tensor select(const Tensor& x, int dim, Index index);
 /// Consecutive pieces of these sizes along a dimension.
 std::vector<Tensor> split(const Tensor& x, int dim, std::span<const Index> sizes);
+/// Every index of a dimension, which is removed.
+std::vector<Tensor> unbind(const Tensor& x, int dim);
 /// Joins along a dimension. Other dimensions take the cut points of the first tensor; a joined dimension is
 /// replicated.
 Tensor cat(std::span<const Tensor> tensors, int dim);
+
+/// y[i + shift] = x[i] along a dimension, what leaves at one end entering at the other. Cut points stay.
+Tensor roll(const Tensor& x, int dim, Index shift);
+/// Reverses the order along dimensions. Cut points stay.
+Tensor flip(const Tensor& x, std::span<const int> dims);
+
+/// y[.., k, ..] = x[.., index[k], ..] along a dimension; index (K) i64, the same on all ranks. A cut
+/// dimension is cut evenly afterwards; rows travel in one exchange. Throws (usage) for an index outside.
+Tensor index_select(const Tensor& x, int dim, const Tensor& index);
+/// Running sums along a dimension. Along a cut one the ranks exchange the sums of their parts.
+Tensor cumsum(const Tensor& x, int dim);
 
 }  // namespace tessera

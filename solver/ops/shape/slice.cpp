@@ -79,6 +79,12 @@ Tensor select(const Tensor& x, int dim, Index index) {
   return squeeze(slice(x, own, at, at + 1), own);
 }
 
+std::vector<Tensor> unbind(const Tensor& x, int dim) {
+  std::vector<Tensor> parts;
+  for (Index i = 0; i < x.dim(dim); ++i) parts.push_back(select(x, dim, i));
+  return parts;
+}
+
 std::vector<Tensor> split(const Tensor& x, int dim, std::span<const Index> sizes) {
   std::vector<Tensor> parts;
   Index at = 0;

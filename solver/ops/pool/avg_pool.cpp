@@ -1,0 +1,57 @@
+#include "parallel/comm_stats.hpp"
+#include "solver/ops/pool/pool_window.hpp"
+#include "solver/ops/taps/axis_taps.hpp"
+#include "solver/ops/window/windowed_input.hpp"
+#include "solver/tensor/autograd.hpp"
+#include "solver/tensor/redistribute.hpp"
+
+namespace tessera {
+namespace {
+
+/// The averages of one axis. The number of elements of a window is a product over the axes, so that averages
+/// are, too. Windows that overhang the upper padding (ceiled ones) count as far as it.
+AxisTaps averages(const WindowAxis& axis, Index n, Index padding, bool count_pad, Range outputs, Range slab) {
+  AxisTaps taps(slab.size());
+  for (Index o = outputs.lo; o < outputs.hi; ++o) {
+    const Index start = o * axis.stride - axis.pad_lo;
+    const Range inside = intersect({start, start + axis.kernel}, {0, n});
+    const Index counted = std::min(start + axis.kernel, n + padding) - start;
+    const double weight = 1.0 / static_cast<double>(count_pad ? counted : inside.size());
+    for (Index i = inside.lo; i < inside.hi; ++i) taps.add(i - slab.lo, weight);
+    taps.end_output();
+  }
+  return taps;
+}
+
+}  // namespace
+
+Tensor avg_pool(const Tensor& x_in, const PoolOptions& options) {
+  const CommScope scope("avg_pool");
+  Shape padding;
+  const Window window = pool_window(x_in.shape(), options, "avg_pool", padding);
+  for (const WindowAxis& axis : window) {
+    if (axis.dilation != 1) fail(ExitCode::usage, "avg_pool", "found dilation {}, expected 1", axis.dilation);
+  }
+  const Tensor x = reduce_partial(x_in);
+  const WindowedInput input(x, window, x.dim(-1));
+  // A rank without outputs needs no slab and no taps.
+  const bool idle = count(input.local_output_shape()) == 0;
+  std::vector<AxisTaps> taps;
+  for (int a = 0; a < window.size() && !idle; ++a) {
+    taps.push_back(averages(window[a], x.dim(a + 1), padding[a], options.count_include_pad,
+                            input.output_range(a), input.slab_range(a)));
+  }
+  Tensor y = input.empty_output(x.dtype());
+  const Tensor slab = input.gather(x.detach());
+  if (!idle) y.copy_from(apply_taps(slab, taps));
+  record("avg_pool", {x}, y, [input, taps, idle](const Tensor& gy) {
+    const CommScope backward_scope("avg_pool");
+    if (idle) return Gradients{input.scatter_add(Tensor::zeros(input.slab_shape(), gy.dtype()))};
+    std::vector<AxisTaps> back;
+    for (const AxisTaps& axis : taps) back.push_back(axis.transposed());
+    return Gradients{input.scatter_add(apply_taps(gy.as_plain(), back))};
+  });
+  return y;
+}
+
+}  // namespace tessera

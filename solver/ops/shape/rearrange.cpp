@@ -1,0 +1,61 @@
+#include "solver/ops/shape/rearrange.hpp"
+
+#include "parallel/comm_stats.hpp"
+#include "solver/tensor/autograd.hpp"
+
+namespace tessera {
+namespace {
+
+NeedMap need_of_box(const Box& box, std::span<const AxisSource> from) {
+  NeedMap need;
+  for (int d = 0; d < box.size(); ++d) {
+    const AxisSource& source = from[static_cast<std::size_t>(d)];
+    need.push_back(box.is_empty() ? AxisMap{box[d], {}} : source ? source(box[d]) : map_identity(box[d]));
+  }
+  return need;
+}
+
+}  // namespace
+
+int checked_dim(const Tensor& x, int dim, const char* op) {
+  const int own = dim < 0 ? dim + x.ndim() : dim;
+  if (own < 0 || own >= x.ndim()) {
+    fail(ExitCode::usage, op, "dimension {} outside {}", dim, to_string(x.shape()));
+  }
+  return own;
+}
+
+Layout with_extent(const Layout& layout, int dim, Index extent,
+                   const std::function<Partition(const Partition&)>& cuts) {
+  Shape shape = layout.shape();
+  shape[dim] = extent;
+  std::vector<Partition> partitions;
+  for (int m = 0; m < layout.mesh().axes(); ++m) {
+    const Placement& p = layout.placement(m);
+    if (!p.is_shard()) {
+      partitions.push_back(Partition({0, 0}));
+    } else {
+      partitions.push_back(p.dim == dim ? cuts(layout.partition(m)) : layout.partition(m));
+    }
+  }
+  return Layout(layout.mesh(), layout.placements(), shape, std::move(partitions));
+}
+
+Tensor rearrange(const char* op, const Tensor& x, const Layout& layout, const Shape& shape,
+                 std::span<const AxisSource> from) {
+  const CommScope scope(op);
+  const ExchangePlan plan =
+      layout ? ExchangePlan(x.layout(), [&](int rank) { return need_of_box(layout.box(rank), from); })
+             : ExchangePlan(x.shape(), need_of_box(Box::whole(shape), from));
+  Tensor y = layout ? Tensor::empty(layout, x.dtype()) : Tensor::empty(shape, x.dtype());
+  plan.forward(x.raw(), y.raw(), x.dtype());
+  record(op, {x}, y, [op, plan, source = x.layout(), whole = x.shape()](const Tensor& gy) {
+    const CommScope backward_scope(op);
+    const Tensor gx = source ? Tensor::zeros(source, gy.dtype()) : Tensor::zeros(whole, gy.dtype());
+    plan.adjoint(gy.raw(), gx.raw(), gy.dtype());
+    return Gradients{gx};
+  });
+  return y;
+}
+
+}  // namespace tessera
