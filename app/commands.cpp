@@ -7,6 +7,8 @@ std::span<const Command> commands() {
       {"simulate", "run a physics solver, write its fields as HDF5", "", simulate_schema, simulate},
       {"train", "train a surrogate on fields", "", train_schema, train},
       {"predict", "roll a surrogate forward", "", predict_schema, predict},
+      {"post info", "what files hold: fields, grid, steps, units, ranges; checkpoints; runs", "FILE ...",
+       post_info_schema, post_info},
       {"post compare", "metrics of predictions, per field and lead time", "TRUTH PREDICTION [PREDICTION ...]",
        post_compare_schema, post_compare},
       {"post plot", "draw fields, loss curves or a comparison as PNG",

@@ -26,6 +26,8 @@ Schema predict_schema();
 int predict(const CommPtr& world, const CommandLine& line);
 Schema simulate_schema();
 int simulate(const CommPtr& world, const CommandLine& line);
+Schema post_info_schema();
+int post_info(const CommPtr& world, const CommandLine& line);
 Schema post_compare_schema();
 int post_compare(const CommPtr& world, const CommandLine& line);
 Schema post_plot_schema();

@@ -4,47 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "app/post_compare.hpp"
+#include "app/text_table.hpp"
 #include "io/version.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr Index kMostRows = 20;
-
-/// Cells of a table; the first columns (texts) stand at the left, the others at the right.
-class Table {
- public:
-  explicit Table(std::size_t left) : left_(left) {}
-
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  std::string text() const {
-    std::vector<std::size_t> widths;
-    for (const auto& row : rows_) {
-      widths.resize(std::max(widths.size(), row.size()), 0);
-      for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
-    }
-    std::string text;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (std::size_t c = 0; c < row.size(); ++c) {
-        const std::string room(widths[c] - width(row[c]), ' ');
-        line += "  " + (c < left_ ? row[c] + room : room + row[c]);
-      }
-      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    }
-    return text;
-  }
-
- private:
-  /// Letters of a UTF-8 text.
-  static std::size_t width(const std::string& text) {
-    return static_cast<std::size_t>(
-        std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-  }
-
-  std::size_t left_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 /// All lead times, or of many 0, 1, 4, 9, 19, 49, ... and the last.
 std::vector<Index> shown_leads(Index leads) {
@@ -67,7 +33,7 @@ std::string number(double value) {
 }
 
 std::string metric_table_text(const Comparison& c, std::size_t metric, const std::vector<Index>& leads) {
-  Table table(2);
+  TextTable table(2);
   std::vector<std::string> head{"field", "unit", "step"};
   for (const Comparison::Column& column : c.columns) head.push_back(column.name);
   table.row(head);
@@ -93,7 +59,7 @@ nlohmann::ordered_json number_or_null(double value) {
 }  // namespace
 
 std::string comparison_table(const Comparison& c) {
-  Table head(2);
+  TextTable head(2);
   head.row({"truth", c.truth});
   for (const Comparison::Column& column : c.columns) head.row({column.name, column.path});
   head.row({"grid", c.grid});
