@@ -49,6 +49,16 @@ Experiment make_experiment(const Deck& deck, const Deck& mesh_deck, const CommPt
   return e;
 }
 
+nlohmann::json training_state(const Checkpoint& checkpoint) {
+  nlohmann::json state = nlohmann::json::parse(checkpoint.state());
+  for (const char* key : {"deck", "normalisation", "best_loss", "best_step", "updates"}) {
+    if (state.is_object() && state.contains(key)) continue;
+    fail(ExitCode::input_file, checkpoint.folder().string(),
+         "not a checkpoint of a training run: its state has no '{}'", key);
+  }
+  return state;
+}
+
 std::string to_json(const DataNormalisation& n) {
   return nlohmann::json{{"fields", {{"mean", n.fields.mean}, {"std", n.fields.std}}},
                         {"constants", {{"mean", n.constants.mean}, {"std", n.constants.std}}}}

@@ -3,7 +3,10 @@
 #include <memory>
 #include <optional>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "app/data_deck.hpp"
+#include "io/checkpoint/checkpoint.hpp"
 #include "solver/train/surrogate.hpp"
 
 namespace tessera {
@@ -27,6 +30,10 @@ struct Experiment {
 /// unless it is known. Collective.
 Experiment make_experiment(const Deck& deck, const Deck& mesh_deck, const CommPtr& world, std::uint64_t seed,
                            const std::optional<DataNormalisation>& known = std::nullopt);
+
+/// The state that `tessera train` saves with its checkpoints: deck, normalisation, best_loss, best_step and
+/// updates. Throws Error(input_file) where it is none.
+nlohmann::json training_state(const Checkpoint& checkpoint);
 
 /// Text for JSON state and back.
 std::string to_json(const DataNormalisation& normalisation);

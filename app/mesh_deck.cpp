@@ -29,6 +29,10 @@ Partition make_partition(const Deck& deck, Index cells, int parts, Index unit) {
   if (type == "sizes") {
     const auto sizes = deck.get<std::vector<Index>>("sizes");
     check_length("sizes", sizes.size());
+    for (const Index size : sizes) {
+      if (size > cells)
+        throw deck.error("sizes", "found {} cells for one rank, expected {} in all", size, cells);
+    }
     const Partition partition = Partition::from_sizes(sizes);
     if (partition.extent() != cells) {
       throw deck.error("sizes", "found {} cells in all, expected {}", partition.extent(), cells);

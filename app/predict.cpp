@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 
 #include <nlohmann/json.hpp>
 
@@ -31,7 +32,7 @@ void describe_predict(Section& s) {
       .help(
           "forecasts to compare with: the last known step, and the mean of the known steps at the same "
           "time of the cycle");
-  s.real("climatology_period").min(1).defaults(12.0).unit("steps").help("length of the cycle");
+  s.integer("climatology_period").min(1).defaults(Index{12}).unit("steps").help("length of the cycle");
   s.integer("deflate").range(0, 9).defaults(Index{0}).help("compression of the files");
 }
 
@@ -47,10 +48,6 @@ class Climatology {
   Climatology(const DataSet& data, const Split& forecast, const std::vector<Start>& starts,
               std::span<const int> channels, const Box& box, Index period)
       : period_(period) {
-    const std::size_t n = static_cast<std::size_t>(box.volume()) * channels.size();
-    std::vector<std::vector<double>> sums(static_cast<std::size_t>(period), std::vector<double>(n, 0.0));
-    std::vector<Index> counts(static_cast<std::size_t>(period), 0);
-    std::vector<float> values(n);
     const Split& training = data.split(SplitName::train);
     std::map<Index, Index> known;  // trajectory -> steps
     for (const SampleId& s : training.samples) {
@@ -63,6 +60,16 @@ class Climatology {
         found->second = std::min(found->second, start.first);
       }
     }
+    Index longest = 0;
+    for (const auto& [trajectory, steps] : known) longest = std::max(longest, steps);
+    if (longest < period) {
+      fail(ExitCode::usage, "predict.climatology_period", "found {}, expected at most the {} known steps",
+           period, longest);
+    }
+    const std::size_t n = static_cast<std::size_t>(box.volume()) * channels.size();
+    std::vector<std::vector<double>> sums(static_cast<std::size_t>(period), std::vector<double>(n, 0.0));
+    std::vector<Index> counts(static_cast<std::size_t>(period), 0);
+    std::vector<float> values(n);
     for (const auto& [trajectory, steps] : known) {
       for (Index t = 0; t < steps; ++t) {
         training.source->read(trajectory, t, channels, box, values.data());
@@ -74,7 +81,7 @@ class Climatology {
     for (std::size_t p = 0; p < sums.size(); ++p) {
       means_.emplace_back(n);
       for (std::size_t i = 0; i < n; ++i) {
-        means_[p][i] = static_cast<float>(sums[p][i] / static_cast<double>(std::max<Index>(counts[p], 1)));
+        means_[p][i] = static_cast<float>(sums[p][i] / static_cast<double>(counts[p]));
       }
     }
   }
@@ -105,7 +112,7 @@ std::filesystem::path checkpoint_folder(Communicator& world, const Deck& deck) {
 class Prediction {
  public:
   Prediction(Run& run) : run_(run), deck_(run.deck()), checkpoint_(checkpoint_folder(*run.world(), deck_)) {
-    const nlohmann::json state = nlohmann::json::parse(checkpoint_.state());
+    const nlohmann::json state = training_state(checkpoint_);
     std::vector<std::string> overrides;
     if (const auto paths = deck_.get<std::vector<std::string>>("predict.data_path"); !paths.empty()) {
       overrides.push_back("data.path=" + nlohmann::json(paths).dump());
@@ -142,8 +149,11 @@ class Prediction {
       run_on_root(*run_.world(), [&] { std::filesystem::create_directories(run_.folder() / name); });
     }
     const Provenance provenance = run_.provenance(experiment_.mesh, experiment_.grid);
+    // Groups have different numbers of starts, perhaps none: they wait for each other as long as it takes.
+    const CommPtr all = run_.world()->split(0, run_.world()->rank(), "groups");
+    all->set_timeout(std::chrono::hours(24 * 365));
     if (!own.empty()) write_group(own, static_cast<int>(group), provenance);
-    run_.world()->barrier();
+    all->barrier();
   }
 
   std::vector<std::string> folders() const {
@@ -215,7 +225,7 @@ class Prediction {
     std::optional<Climatology> climatology;
     if (files.contains("climatology")) {
       climatology.emplace(experiment_.data, experiment_.data.split(split_), starts_, channels, box,
-                          static_cast<Index>(deck_.get<double>("predict.climatology_period")));
+                          deck_.get<Index>("predict.climatology_period"));
     }
     std::vector<float> values(static_cast<std::size_t>(box.volume()) * channels.size()), last = values;
     Progress progress("predict", static_cast<Index>(own.size()), run_.is_root() && !run_.line().quiet);

@@ -37,14 +37,15 @@ class Training {
     trainer_options(deck_, 1);  // refuses what no data can make right before any is read
     experiment_ = make_experiment(deck_, deck_, run.world(), seed_, known_normalisation());
     total_ = total_steps();
+    if (const auto weights = deck_.find<std::string>("train.weights"); weights && !restart_) {
+      import_safetensors(*weights, experiment_.surrogate->parameters());
+    }
     trainer_ = std::make_unique<Trainer>(
         experiment_.mesh, experiment_.surrogate, experiment_.makers[static_cast<int>(SplitName::train)],
         experiment_.data.split(SplitName::train).samples, trainer_options(deck_, total_));
     if (restart_) {
       load_tensors(*restart_, trainer_->state());
-      trainer_->resume_at(restart_->step());
-    } else if (const auto weights = deck_.find<std::string>("train.weights")) {
-      import_safetensors(*weights, trainer_->parameters());
+      trainer_->resume_at(restart_->step(), restart_updates_);
     }
   }
 
@@ -136,17 +137,18 @@ class Training {
   std::optional<Checkpoint> open_restart() {
     if (!run_.restart_from()) return std::nullopt;
     std::optional<Checkpoint> checkpoint(std::in_place, *run_.restart_from());
-    const nlohmann::json state = nlohmann::json::parse(checkpoint->state());
+    const nlohmann::json state = training_state(*checkpoint);
     best_loss_ = state.at("best_loss").is_null() ? std::numeric_limits<double>::infinity()
                                                  : state.at("best_loss").get<double>();
     best_step_ = state.at("best_step").get<Index>();
+    restart_updates_ = state.at("updates").get<Index>();
     last_saved_ = checkpoint->step();
     return checkpoint;
   }
 
   std::optional<DataNormalisation> known_normalisation() const {
     if (!restart_) return std::nullopt;
-    return normalisation_from_json(nlohmann::json::parse(restart_->state()).at("normalisation").dump());
+    return normalisation_from_json(training_state(*restart_).at("normalisation").dump());
   }
 
   double largest_over_ranks(std::size_t bytes) const {
@@ -164,7 +166,8 @@ class Training {
       const double samples = static_cast<double>(split_size(SplitName::train));
       const double per_step =
           static_cast<double>(deck_.get<Index>("train.accumulate") * experiment_.mesh.axis_size("ddp"));
-      total = std::min(total, static_cast<Index>(std::ceil(*epochs * samples / per_step)));
+      constexpr double most = 1e15;  // beyond it the product may not fit an Index
+      total = std::min(total, static_cast<Index>(std::min(std::ceil(*epochs * samples / per_step), most)));
     }
     return total;
   }
@@ -228,6 +231,7 @@ class Training {
     nlohmann::json state;
     state["best_loss"] = std::isfinite(best_loss_) ? nlohmann::json(best_loss_) : nlohmann::json();
     state["best_step"] = best_step_;
+    state["updates"] = trainer_->updates();
     state["normalisation"] = nlohmann::json::parse(to_json(experiment_.normalisation));
     state["deck"] = deck_.resolved();
     return state.dump();
@@ -256,6 +260,7 @@ class Training {
   std::uint64_t seed_;
   double best_loss_ = std::numeric_limits<double>::infinity();
   Index best_step_ = 0;
+  Index restart_updates_ = 0;
   Index last_saved_ = -1, last_validation_ = -1;
   std::optional<Checkpoint> restart_;
   Experiment experiment_;

@@ -1,6 +1,7 @@
 #include "parallel/mesh.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -31,7 +32,7 @@ std::vector<MeshAxis> resolve(std::span<const MeshAxis> axes, int ranks) {
   if (axes.empty() || axes.size() > static_cast<std::size_t>(kMaxDims)) {
     usage(fmt::format("found {} axes, expected 1 to {}", axes.size(), kMaxDims));
   }
-  int product = 1;
+  Index product = 1;
   int open = 0;
   for (std::size_t a = 0; a < axes.size(); ++a) {
     const auto same_name = [&](const MeshAxis& other) { return other.name == axes[a].name; };
@@ -44,7 +45,8 @@ std::vector<MeshAxis> resolve(std::span<const MeshAxis> axes, int ranks) {
       usage(
           fmt::format("size {} of axis '{}', expected a positive number or -1", axes[a].size, axes[a].name));
     } else {
-      product *= axes[a].size;
+      // Once too large, it stays so; kept below the point where it would overflow.
+      product = std::min<Index>(product * axes[a].size, std::numeric_limits<int>::max());
     }
   }
   if (open > 1) usage("more than one size is -1");
@@ -55,7 +57,7 @@ std::vector<MeshAxis> resolve(std::span<const MeshAxis> axes, int ranks) {
     usage(fmt::format("the product of the sizes is {}, but there are {} ranks,", product, ranks));
   }
   std::vector<MeshAxis> resolved(axes.begin(), axes.end());
-  for (MeshAxis& axis : resolved) axis.size = axis.size == -1 ? ranks / product : axis.size;
+  for (MeshAxis& axis : resolved) axis.size = axis.size == -1 ? static_cast<int>(ranks / product) : axis.size;
   return resolved;
 }
 

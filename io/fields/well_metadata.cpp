@@ -106,7 +106,11 @@ void read_boundaries(const Group& root, WellFile& out) {
 // Times of every trajectory. Trailing NaNs, left by trajectories that ended early, are cut off.
 void read_trajectories(const Group& root, const std::string& path, WellFile& out) {
   const auto n = root.integer("n_trajectories");
-  if (!n || *n < 0) fail(ExitCode::input_file, root.where(), "no attribute 'n_trajectories'");
+  constexpr Index most = Index{1} << 24;
+  if (!n) fail(ExitCode::input_file, root.where(), "no attribute 'n_trajectories'");
+  if (*n < 0 || *n > most) {
+    fail(ExitCode::input_file, root.where(), "n_trajectories: found {}, expected 0 to {}", *n, most);
+  }
   const Dataset dataset = root.dataset("dimensions/time");
   const bool each = dataset.shape().size() == 2;
   if (!each) dataset.expect_dims(1);

@@ -1,5 +1,8 @@
 #include "solver/tensor/tensor.hpp"
 
+#include <algorithm>
+#include <limits>
+
 #include <fmt/format.h>
 
 #include "solver/tensor/node.hpp"
@@ -44,9 +47,22 @@ void fill(T* data, Index n, double value) {
       "fill", n, KOKKOS_LAMBDA(Index i) { store(data[i], value); });
 }
 
+/// Throws where an extent is negative or the elements of `shape` are too many to count in bytes.
+void check_extents(const Shape& shape) {
+  constexpr Index most = std::numeric_limits<Index>::max() / 8;
+  Index n = 1;
+  for (Index extent : shape) {
+    require(extent >= 0, "Tensor", "negative extent in {}", to_string(shape));
+    if (extent > 0 && n > most / extent) {
+      fail(ExitCode::usage, "Tensor", "shape {} has more elements than can be addressed", to_string(shape));
+    }
+    n *= std::max<Index>(extent, 1);
+  }
+}
+
 Tensor allocate(const Shape& shape, const Shape& local_shape, DType type, const Layout& layout) {
+  check_extents(shape);
   const Index n = count(local_shape);
-  require(n >= 0, "Tensor", "negative extent in {}", to_string(shape));
   Tensor::Impl impl;
   if (n > 0) {
     const MemoryBlock block(MemorySpace::device, static_cast<std::size_t>(n) * size_of(type));

@@ -12,9 +12,9 @@ Box grid_box(const Layout& layout) {
   return Box(whole.begin() + 1, whole.end() - 1);
 }
 
-std::vector<int> channel_numbers(const FieldSource& source, const SampleSpec& spec) {
+std::vector<int> channel_numbers(const FieldSource& source, const std::vector<std::string>& names) {
   std::vector<int> numbers;
-  for (const std::string& name : spec.fields) numbers.push_back(source.fields().channel(name));
+  for (const std::string& name : names) numbers.push_back(source.fields().channel(name));
   return numbers;
 }
 
@@ -52,6 +52,28 @@ std::vector<std::vector<float>> coordinate_rows(const FieldSet& fields, const Co
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+/// Every coordinate input in every cell of `box`: (cells, numbers).
+std::vector<float> coordinate_values(const FieldSet& fields, const std::vector<CoordinateInput>& inputs,
+                                     const Box& box) {
+  std::vector<int> axes;
+  std::vector<std::vector<std::vector<float>>> rows;
+  for (const CoordinateInput& input : inputs) {
+    axes.push_back(find_axis(fields, input.axis));
+    rows.push_back(coordinate_rows(fields, input, axes.back()));
+  }
+  std::vector<float> values;
+  for (Index cell = 0; cell < box.volume(); ++cell) {
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+      Index rest = cell;
+      for (int d = box.size() - 1; d > axes[k]; --d) rest /= box[d].size();
+      const Index at = box[axes[k]].lo + rest % box[axes[k]].size();
+      const std::vector<float>& row = rows[k][static_cast<std::size_t>(at)];
+      values.insert(values.end(), row.begin(), row.end());
+    }
+  }
+  return values;
 }
 
 }  // namespace
@@ -100,7 +122,9 @@ SampleMaker::SampleMaker(FieldSourcePtr source, SampleSpec spec, Normalisation f
       constant_normalisation_(std::move(constants)),
       grid_(grid),
       cells_(grid_box(grid).volume()),
-      cache_(source, channel_numbers(*source, spec_), grid_box(grid), cache_bytes) {}
+      cache_(source, channel_numbers(*source, spec_.fields), grid_box(grid), cache_bytes),
+      constant_cache_(source, channel_numbers(*source, spec_.constants), grid_box(grid), cache_bytes / 8),
+      coordinates_(coordinate_values(source->fields(), spec_.coordinates, grid_box(grid))) {}
 
 Layout SampleMaker::layout(Index channels) const {
   Shape shape = grid_.shape();
@@ -123,36 +147,24 @@ std::vector<float> SampleMaker::normalised(Index trajectory, Index step) {
   return values;
 }
 
-void SampleMaker::fill_static(Index trajectory) {
-  if (static_.contains(trajectory)) return;
-  const FieldSet& fields = source_->fields();
-  const Box box = grid_box(grid_);
-  std::vector<int> channels;
-  for (const std::string& name : spec_.constants) channels.push_back(fields.channel(name));
-  std::vector<float> constants(static_cast<std::size_t>(cells_) * channels.size());
-  if (!channels.empty()) source_->read(trajectory, 0, channels, box, constants.data());
-  std::vector<int> axes;
-  std::vector<std::vector<std::vector<float>>> rows;
-  for (const CoordinateInput& input : spec_.coordinates) {
-    axes.push_back(find_axis(fields, input.axis));
-    rows.push_back(coordinate_rows(fields, input, axes.back()));
-  }
-  std::vector<float> values;
-  for (Index cell = 0; cell < cells_; ++cell) {
-    for (std::size_t c = 0; c < channels.size(); ++c) {
-      const double x = constants[static_cast<std::size_t>(cell) * channels.size() + c];
-      values.push_back(
-          static_cast<float>((x - constant_normalisation_.mean[c]) / constant_normalisation_.scale(c)));
+void SampleMaker::fill_fixed(Values& values) {
+  std::vector<float> calendar;
+  for (const Harmonics& h : spec_.calendars) append_harmonics(calendar, h, static_cast<double>(values.step));
+  const std::size_t constants = spec_.constants.size();
+  std::shared_ptr<const std::vector<float>> constant_values;
+  if (constants > 0) constant_values = constant_cache_.step(values.trajectory, 0);
+  const auto inputs = static_cast<std::size_t>(spec_.input_channels()),
+             cells = static_cast<std::size_t>(cells_), lagged = spec_.lags.size() * spec_.fields.size(),
+             coordinates = cells ? coordinates_.size() / cells : 0;
+  for (std::size_t cell = 0; cell < cells; ++cell) {
+    float* row = values.input.data() + cell * inputs + lagged;
+    for (std::size_t c = 0; c < constants; ++c) {
+      const double x = (*constant_values)[cell * constants + c];
+      *row++ = static_cast<float>((x - constant_normalisation_.mean[c]) / constant_normalisation_.scale(c));
     }
-    for (std::size_t k = 0; k < rows.size(); ++k) {
-      Index rest = cell;
-      for (int d = box.size() - 1; d > axes[k]; --d) rest /= box[d].size();
-      const Index at = box[axes[k]].lo + rest % box[axes[k]].size();
-      const std::vector<float>& row = rows[k][static_cast<std::size_t>(at)];
-      values.insert(values.end(), row.begin(), row.end());
-    }
+    row = std::copy_n(coordinates_.data() + cell * coordinates, coordinates, row);
+    std::copy(calendar.begin(), calendar.end(), row);
   }
-  static_[trajectory] = std::move(values);
 }
 
 void SampleMaker::fill_lags(Values& values, Index first_state,
@@ -187,21 +199,9 @@ SampleMaker::Values SampleMaker::read(Index trajectory, Index step, bool with_ta
   Values values;
   values.trajectory = trajectory;
   values.step = step;
-  const auto inputs = static_cast<std::size_t>(spec_.input_channels()),
-             cells = static_cast<std::size_t>(cells_);
-  values.input.resize(cells * inputs);
+  values.input.resize(static_cast<std::size_t>(cells_ * spec_.input_channels()));
   fill_lags(values, first_state, states);
-  fill_static(trajectory);
-  const std::vector<float>& fixed = static_[trajectory];
-  std::vector<float> calendar;
-  for (const Harmonics& h : spec_.calendars) append_harmonics(calendar, h, static_cast<double>(step));
-  const std::size_t lagged = spec_.lags.size() * spec_.fields.size(),
-                    per_cell = cells ? fixed.size() / cells : 0;
-  for (std::size_t cell = 0; cell < cells; ++cell) {
-    float* row = &values.input[cell * inputs + lagged];
-    row = std::copy_n(fixed.data() + cell * per_cell, per_cell, row);
-    std::copy(calendar.begin(), calendar.end(), row);
-  }
+  fill_fixed(values);
   if (with_target) values.target = normalised(trajectory, step);
   return values;
 }

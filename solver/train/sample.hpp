@@ -107,7 +107,8 @@ class SampleMaker {
 
  private:
   void fill_lags(Values& values, Index first_state, const std::vector<std::vector<float>>& states);
-  void fill_static(Index trajectory);
+  /// The inputs that are no fields: constants, coordinates, calendars.
+  void fill_fixed(Values& values);
   std::vector<float> normalised(Index trajectory, Index step);
 
   FieldSourcePtr source_;
@@ -115,8 +116,8 @@ class SampleMaker {
   Normalisation normalisation_, constant_normalisation_;
   Layout grid_;
   Index cells_ = 0;
-  StepCache cache_;
-  std::map<Index, std::vector<float>> static_;  ///< per trajectory: (cells, constants and coordinates)
+  StepCache cache_, constant_cache_;
+  std::vector<float> coordinates_;  ///< (cells, numbers)
 };
 
 }  // namespace tessera

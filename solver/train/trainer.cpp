@@ -80,9 +80,9 @@ void Trainer::fill_queue() {
   }
 }
 
-void Trainer::resume_at(Index steps) {
+void Trainer::resume_at(Index steps, Index updates) {
   steps_ = steps;
-  optimizer_.set_steps(steps);
+  optimizer_.set_steps(updates);
   queue_.clear();
   next_position_ = steps * options_.accumulate;
 }

@@ -61,13 +61,15 @@ class Trainer {
   Evaluation evaluate(SampleMaker& maker, const std::vector<SampleId>& samples);
 
   Index steps() const { return steps_; }
+  /// Steps that changed the parameters: all but those left out.
+  Index updates() const { return optimizer_.steps(); }
   Index samples_per_step() const { return options_.accumulate * mesh_.axis_size("ddp"); }
   Index epoch_samples() const { return static_cast<Index>(samples_.size()); }
   double epoch() const {
     return static_cast<double>(steps_ * samples_per_step()) / static_cast<double>(epoch_samples());
   }
-  /// Continues after `steps` updates; parameters and state() have been restored.
-  void resume_at(Index steps);
+  /// Continues after `steps` steps, `updates` of which changed the parameters; state() has been restored.
+  void resume_at(Index steps, Index updates);
   /// Model parameters, optimiser state ("optimizer.<name>") and averages ("average.<name>") for checkpoints.
   std::vector<NamedTensor> state() const;
   const std::vector<NamedTensor>& parameters() const { return parameters_; }

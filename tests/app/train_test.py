@@ -112,6 +112,13 @@ class Training(Program):
                 self.assertIn("step 2", result.text)
         self.assertIn(1.0, self.history("skip", "skipped").values())
 
+    def test_imported_weights_start_the_average(self):
+        self.train("a", 1, "train.steps=4")
+        self.train("b", 2, "mesh.domain=2", "train.steps=1", "train.seed=1", "train.optimizer.lr=1e-12", "train.ema=0.999",
+                   "train.weights=" + self.path("a", "weights.safetensors"))
+        after, before = self.history("b", "valid_loss")[1], self.history("a", "valid_loss")[4]
+        self.assertLess(abs(after - before), 1e-4 * before)
+
     def test_no_rank_holds_a_global_field_and_activations_shrink(self):
         # As many hidden channels as the field has inputs, so that every activation of a domain group is one global field.
         simulation = SIMULATION.replace("[20, 24]", "[128, 64]").replace("steps: 12", "steps: 4")

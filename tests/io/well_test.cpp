@@ -259,6 +259,18 @@ TEST(Well, FaultsNameFileDatasetAndIndex) {
         open_well({{folder.file("a.hdf5"), folder.file("b.hdf5")}, {}}, world());
       }),
       "b.hdf5] channels: found rho, mask");
+  const std::string many = folder.file("many.hdf5");
+  on_root([&] {
+    hdf5::File file = hdf5::File::create(many);
+    hdf5::Group root = file.root();
+    root.set_integer("n_trajectories", Index{1} << 40);
+    hdf5::Group dims = root.create_group("dimensions");
+    dims.set_texts("spatial_dims", std::vector<std::string>{"x"});
+    dims.create_numbers("time", {2}, std::vector<double>{0, 1});
+    dims.create_numbers("x", {3}, std::vector<double>{0, 1, 2});
+    file.close();
+  });
+  has(error_text([&] { open_well({{many}, {}}, world()); }), "n_trajectories: found 1099511627776");
   // Only the last rank meets the NaN; all of them say so.
   const auto source = open_well({{bad}, {}}, world());
   const std::vector<int> channels{source->fields().channel("velocity_y"), source->fields().channel("height")};

@@ -48,6 +48,9 @@ TEST(Mesh, SaysWhatIsWrong) {
   EXPECT_TRUE(contains(refusal({{"ddp", p}, {"ddp", 1}}), "'ddp' occurs twice"));
   EXPECT_TRUE(contains(refusal({{"ddp", 0}, {"domain", p}}), "size 0 of axis 'ddp'"));
   refusal({});
+  // Products beyond an int, one of them 2^32.
+  refusal({{"ddp", -1}, {"y", 65536}, {"x", 65536}});
+  refusal({{"ddp", 65536}, {"y", 65536}, {"x", 65536}, {"z", 65536}});
   const Mesh mesh = make({{"domain", p}});
   EXPECT_FALSE(mesh.has_axis("ddp"));
   EXPECT_THROW(mesh.axis("ddp"), Error);

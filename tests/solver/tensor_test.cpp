@@ -43,6 +43,14 @@ TEST(Tensor, ScalarsAndEmptyTensors) {
   EXPECT_THROW(none.item(), Error);
 }
 
+TEST(Tensor, RefusesShapesThatCannotBeCounted) {
+  const Index large = Index{1} << 32;
+  EXPECT_THROW(Tensor::empty(Shape{large, large}), Error);     // 2^64 elements
+  EXPECT_THROW(Tensor::empty(Shape{large, large, 0}), Error);  // none, but their strides overflow
+  EXPECT_THROW(Tensor::empty(Shape{large, large / 8}, DType::f64), Error);  // 2^64 bytes
+  EXPECT_THROW(Tensor::empty(Shape{2, -1}), Error);
+}
+
 TEST(Tensor, ZerosAndFull) {
   EXPECT_EQ(Tensor::zeros(Shape{3}).to_host<double>(), Values(3, 0.0));
   for (DType type : {DType::f32, DType::f64, DType::bf16, DType::i32, DType::i64, DType::u8}) {
