@@ -12,7 +12,7 @@ tessera() { mpirun -n 4 build/release/bin/tessera "$@"; }
 step "Packages"
 tessera_install
 step "Build"
-tessera_build tessera
+TESSERA_CMAKE_ARGUMENTS="-DTESSERA_TESTS=OFF" tessera_build tessera
 tessera_winds
 
 step "Observed winds: train on 8 years, forecast the last 2, one month ahead"

@@ -7,9 +7,10 @@ tessera_packages=(
   g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   libtrilinos-kokkos-dev libopenmpi-dev openmpi-bin libhdf5-openmpi-dev
   libyaml-cpp-dev libdnnl-dev ocl-icd-opencl-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libpng-dev
-  libfftw3-dev libgtest-dev libbenchmark-dev
+  libfftw3-dev
   netcdf-bin ferret-datasets
 )
+tessera_test_packages=(libgtest-dev python3 procps)
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none

@@ -4,6 +4,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source app/setup.sh
 
-tessera_install python3-h5py
-tessera_build
+tessera_install "${tessera_test_packages[@]}"
+TESSERA_CMAKE_ARGUMENTS="-DTESSERA_TESTS=ON ${TESSERA_CMAKE_ARGUMENTS:-}" tessera_build
 ctest --preset release -j 1 "$@"
