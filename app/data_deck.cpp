@@ -241,7 +241,11 @@ void describe_data(Section& s) {
       .defaults("standard")
       .help("(x - mean) / std over the training steps");
   s.section("split", describe_split).help("training, validation and test samples");
-  s.integer("cache").min(0).defaults(Index{256}).unit("MiB").help("time steps kept in memory, per rank");
+  s.integer("cache")
+      .min(0)
+      .defaults(Index{256})
+      .unit("MiB")
+      .help("time steps kept in memory, per rank and split");
 }
 
 InlineVector<Boundary> DataSet::boundaries() const {

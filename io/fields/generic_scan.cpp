@@ -10,6 +10,8 @@ using hdf5::Dataset;
 using hdf5::Group;
 
 constexpr const char* kDeck = "data";
+constexpr Index kMostExtent = Index{1}
+                              << 24;  // lists of coordinates, times and trajectories have this length
 
 bool is_axis(const std::string& role) {
   return role != "sample" && role != "time" && role != "channel" && (role.empty() || role[0] != '=');
@@ -83,6 +85,10 @@ class Scanner {
   void take_dimension(const Dataset& dataset, int d, const std::string& role, StoredVariable& stored) {
     const Index extent = dataset.shape()[d];
     if (extent < 1) fail(ExitCode::input_file, dataset.where(), "dimension '{}' is empty", role);
+    if (extent > kMostExtent) {
+      fail(ExitCode::input_file, dataset.where(), "dimension '{}': found {} indices, expected at most {}",
+           role, extent, kMostExtent);
+    }
     if (role == "sample") {
       claim(stored.sample, d, role);
       agree(dataset, role, file_.samples, extent);

@@ -37,7 +37,9 @@ herr_t gather(hid_t, const char* name, const H5O_info_t* info, void* client) {
 // Every object of a kind below `location`.
 std::vector<std::string> all_paths(Id location, H5O_type_t kind) {
   Listing listing{kind, {}};
-#if H5_VERSION_GE(1, 10, 3)
+#if H5_VERSION_GE(1, 12, 0)
+  H5Ovisit3(location, H5_INDEX_NAME, H5_ITER_INC, gather, &listing, H5O_INFO_BASIC);
+#elif H5_VERSION_GE(1, 10, 3)
   H5Ovisit2(location, H5_INDEX_NAME, H5_ITER_INC, gather, &listing, H5O_INFO_BASIC);
 #else
   H5Ovisit(location, H5_INDEX_NAME, H5_ITER_INC, gather, &listing);

@@ -165,6 +165,21 @@ TEST(Generic, FaultsAreNamed) {
                  ExitCode::usage),
       "both 'x'");
   has(error_text(opening([](auto& s) { s.edges["q"] = EdgeKind::wall; }), ExitCode::usage), "no axis 'q'");
+  // Extents that a file of a few bytes can claim, because its chunks were never written.
+  const std::string large = folder.file("large.h5");
+  on_root([&] {
+    hdf5::File file = hdf5::File::create(large);
+    file.root().create_dataset("u", {.shape = {Index{1} << 40, 4}, .chunk = {1024, 4}, .growable = true});
+    file.close();
+  });
+  has(error_text([&] {
+        GenericSourceSpec spec;
+        spec.paths = {large};
+        spec.dims = {"x", "y"};
+        spec.variables = {{"u", {}, "", {}}};
+        open_generic(spec, world());
+      }),
+      "/u] dimension 'x': found 1099511627776 indices");
 }
 
 }  // namespace

@@ -103,8 +103,9 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& wan
   double largest = 0, worst = 0;
   std::size_t at = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
-    largest = std::max(largest, std::abs(want[i]));
-    const double error = std::isnan(got[i]) ? INFINITY : std::abs(got[i] - want[i]);
+    if (std::isfinite(want[i])) largest = std::max(largest, std::abs(want[i]));
+    const bool comparable = std::isfinite(got[i]) && std::isfinite(want[i]);
+    const double error = comparable ? std::abs(got[i] - want[i]) : (got[i] == want[i] ? 0 : INFINITY);
     if (error > worst) {
       worst = error;
       at = i;
