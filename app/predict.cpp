@@ -121,7 +121,7 @@ class Prediction {
     const Deck trained_deck = Deck::parse(train_schema(), {trained}, overrides);
     experiment_ = make_experiment(trained_deck, deck_, run.world(), 0,
                                   normalisation_from_json(state.at("normalisation").dump()));
-    load_tensors(checkpoint_, experiment_.surrogate->parameters());
+    load_tensors(checkpoint_, weights());
     split_ = deck_.choose<SplitName>(
         "predict.split",
         {{"train", SplitName::train}, {"valid", SplitName::valid}, {"test", SplitName::test}});
@@ -165,6 +165,16 @@ class Prediction {
 
  private:
   const FieldSet& fields() const { return experiment_.data.split(split_).source->fields(); }
+
+  /// The parameters under the names of what a forecast uses: their moving averages where the checkpoint has
+  /// them.
+  std::vector<NamedTensor> weights() const {
+    std::vector<NamedTensor> all = experiment_.surrogate->parameters();
+    for (NamedTensor& p : all) {
+      if (checkpoint_.has("average." + p.name)) p.name = "average." + p.name;
+    }
+    return all;
+  }
 
   void list_starts() {
     const auto wanted = deck_.get<std::vector<Index>>("predict.starts");

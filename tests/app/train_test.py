@@ -112,6 +112,16 @@ class Training(Program):
                 self.assertIn("step 2", result.text)
         self.assertIn(1.0, self.history("skip", "skipped").values())
 
+    def test_forecasts_use_the_average_from_any_checkpoint(self):
+        self.train("a", 1, "train.steps=3", "checkpoint.every=3")
+        for name, run in (("best", "a"), ("full", "a/checkpoints/step_00000003")):
+            deck = self.write(f"{name}.yaml", f"predict: {{run: {run}, split: valid, starts: 3, steps: 2}}")
+            self.run_well(2, "predict", deck, "-d", name, "--quiet")
+        self.run_well(1, "post", "compare", "best/prediction", "full/prediction", "metrics=linf", "json=same.json", "-q")
+        with open(self.path("same.json")) as file:
+            fields = json.load(file)["metrics"]["linf"]["values"]
+        self.assertEqual([column["mean"] for field in fields.values() for column in field.values()], [0.0] * 3)
+
     def test_imported_weights_start_the_average(self):
         self.train("a", 1, "train.steps=4")
         self.train("b", 2, "mesh.domain=2", "train.steps=1", "train.seed=1", "train.optimizer.lr=1e-12", "train.ema=0.999",
