@@ -25,7 +25,7 @@ constexpr const char* kFooter =
     "  3  an input file is missing, damaged or does not fit\n"
     "  4  numerical failure (NaN, a time step that collapsed)\n"
     "  5  communication failure or timeout\n"
-    "  6  stopped early by walltime or a signal after a checkpoint; continue with -r latest\n";
+    "  6  stopped early by walltime, a signal or a file; continue with -r latest\n";
 
 /// What CLI11 fills in before it is made a CommandLine.
 struct Words {

@@ -171,7 +171,10 @@ class MpiCommunicator : public Communicator {
     if (size() == 1) return Request();
     const Clock::time_point begin = Clock::now();
     std::shared_ptr<MpiOperation> operation;
-    if (bytes_of(count, type) <= kSmallReduction && type != DType::bf16) {
+    // MPI has no bf16, and its extremes may lose a NaN.
+    const bool mpi_reduces =
+        type != DType::bf16 && !(is_floating(type) && (op == ReduceOp::max || op == ReduceOp::min));
+    if (mpi_reduces && bytes_of(count, type) <= kSmallReduction) {
       operation = std::make_shared<SmallAllReduce>(group_, data, count, type, op);
     } else {
       operation = std::make_shared<LargeAllReduce>(group_, data, count, type, op);

@@ -36,7 +36,7 @@ struct Max {
   }
   template <typename A>
   KOKKOS_INLINE_FUNCTION A join(A a, A b) const {
-    return a > b ? a : b;
+    return a > b || a != a ? a : b;  // NaN wins, as over the mesh
   }
 };
 struct Min {
@@ -46,7 +46,7 @@ struct Min {
   }
   template <typename A>
   KOKKOS_INLINE_FUNCTION A join(A a, A b) const {
-    return a < b ? a : b;
+    return a < b || a != a ? a : b;
   }
 };
 
