@@ -32,7 +32,7 @@ tessera_install() {
 }
 
 # Configures and builds the given targets of the release preset (all of them without arguments). TESSERA_CMAKE_ARGUMENTS is
-# passed on to CMake.
+# passed on to CMake. (nproc would not do: it obeys OMP_NUM_THREADS.)
 tessera_build() {
   local log targets=()
   log=$(mktemp)
@@ -40,7 +40,7 @@ tessera_build() {
   cmake --preset release ${TESSERA_CMAKE_ARGUMENTS:-} >"$log" 2>&1 || { cat "$log"; rm -f "$log"; return 1; }
   rm -f "$log"
   [ $# -eq 0 ] || targets=(--target "$@")
-  cmake --build --preset release -j "$(nproc)" "${targets[@]}"
+  cmake --build --preset release -j "$(getconf _NPROCESSORS_ONLN)" "${targets[@]}"
 }
 
 # Puts the observed winds where the decks look for them.
