@@ -68,6 +68,54 @@ struct Div {
   }
 };
 
+/// The larger or smaller operand; NaN wins, equal operands share the gradient.
+template <bool larger>
+struct Extreme {
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C value(C a, C b) const {
+    return (larger ? a > b : a < b) || a != a ? a : b;
+  }
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C slope_a(C a, C b) const {
+    return a == b ? C(0.5) : ((larger ? a > b : a < b) ? C(1) : C(0));
+  }
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C slope_b(C a, C b) const {
+    return C(1) - slope_a(a, b);
+  }
+};
+
+/// a where the condition (0 or 1) equals `kept`, 0 elsewhere.
+template <bool kept>
+struct Where {
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C value(C a, C condition) const {
+    return (condition != C(0)) == kept ? a : C(0);
+  }
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C slope_a(C, C condition) const {
+    return (condition != C(0)) == kept ? C(1) : C(0);
+  }
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C slope_b(C, C) const {
+    return C(0);
+  }
+};
+
+enum class Relation { eq, ne, lt, le };
+
+template <Relation relation>
+struct Compare {
+  template <typename C>
+  KOKKOS_INLINE_FUNCTION C value(C a, C b) const {
+    const bool holds = relation == Relation::eq   ? a == b
+                       : relation == Relation::ne ? a != b
+                       : relation == Relation::lt ? a < b
+                                                  : a <= b;
+    return holds ? C(1) : C(0);
+  }
+};
+
 template <typename Op>
 struct Value {
   Op op;
@@ -189,6 +237,15 @@ Tensor binary(const char* name, const Tensor& a_in, const Tensor& b_in, Op op) {
   return y;
 }
 
+template <typename Op>
+Tensor compare(const char* name, const Tensor& a, const Tensor& b, Op op) {
+  const NoGrad no_grad;
+  const Aligned aligned = align_operands(a, b, name);
+  const Tensor y = aligned.empty_result();
+  apply(name, y, aligned.a, aligned.b, y, Value<Op>{op});
+  return y.to(DType::u8);
+}
+
 }  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b) {
@@ -202,6 +259,38 @@ Tensor mul(const Tensor& a, const Tensor& b) {
 }
 Tensor div(const Tensor& a, const Tensor& b) {
   return binary("div", a, b, Div{});
+}
+
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  return binary("maximum", a, b, Extreme<true>{});
+}
+Tensor minimum(const Tensor& a, const Tensor& b) {
+  return binary("minimum", a, b, Extreme<false>{});
+}
+
+Tensor eq(const Tensor& a, const Tensor& b) {
+  return compare("eq", a, b, Compare<Relation::eq>{});
+}
+Tensor ne(const Tensor& a, const Tensor& b) {
+  return compare("ne", a, b, Compare<Relation::ne>{});
+}
+Tensor lt(const Tensor& a, const Tensor& b) {
+  return compare("lt", a, b, Compare<Relation::lt>{});
+}
+Tensor le(const Tensor& a, const Tensor& b) {
+  return compare("le", a, b, Compare<Relation::le>{});
+}
+Tensor gt(const Tensor& a, const Tensor& b) {
+  return compare("gt", b, a, Compare<Relation::lt>{});
+}
+Tensor ge(const Tensor& a, const Tensor& b) {
+  return compare("ge", b, a, Compare<Relation::le>{});
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  require(condition.dtype() == DType::u8, "where", "found condition {}, expected u8", describe(condition));
+  const Tensor chosen = condition.to(a.dtype());
+  return add(binary("where", a, chosen, Where<true>{}), binary("where", b, chosen, Where<false>{}));
 }
 
 }  // namespace tessera

@@ -33,5 +33,18 @@ Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
+Tensor maximum(const Tensor& a, const Tensor& b);  ///< NaN wins; equal operands share the gradient evenly
+Tensor minimum(const Tensor& a, const Tensor& b);
+
+// Comparisons of floating operands: u8 tensors of 0 and 1, outside the history.
+Tensor eq(const Tensor& a, const Tensor& b);
+Tensor ne(const Tensor& a, const Tensor& b);
+Tensor lt(const Tensor& a, const Tensor& b);
+Tensor le(const Tensor& a, const Tensor& b);
+Tensor gt(const Tensor& a, const Tensor& b);
+Tensor ge(const Tensor& a, const Tensor& b);
+
+/// a where the condition (u8) is not 0, b elsewhere; the three broadcast against each other.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
 }  // namespace tessera

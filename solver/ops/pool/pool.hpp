@@ -7,10 +7,10 @@ namespace tessera {
 /// Windows of pooling over the grid axes of (batch, *grid, channels), one to three of them. A list holds one
 /// number per axis, or one for all.
 struct PoolOptions {
-  Shape kernel;
-  Shape stride;                   ///< empty: the kernel
-  Shape padding;                  ///< on both sides; at most half of what the kernel spans. Empty: none
-  Shape dilation;                 ///< max_pool only. Empty: 1
+  Shape kernel{};
+  Shape stride{};                 ///< empty: the kernel
+  Shape padding{};                ///< on both sides; at most half of what the kernel spans. Empty: none
+  Shape dilation{};               ///< max_pool only. Empty: 1
   bool ceil_mode = false;         ///< also windows that overhang the upper end, if they start before it
   bool count_include_pad = true;  ///< avg_pool: the padding counts as elements of value 0
 };

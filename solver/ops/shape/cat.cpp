@@ -1,4 +1,7 @@
+#include "parallel/comm_stats.hpp"
 #include "parallel/exchange_plan.hpp"
+#include "solver/ops/layout_builder.hpp"
+#include "solver/ops/shape/rearrange.hpp"
 #include "solver/ops/shape/shape.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/redistribute.hpp"
@@ -6,77 +9,114 @@
 namespace tessera {
 namespace {
 
-Layout with_extent(const Layout& layout, int dim, Index extent) {
-  Shape shape = layout.shape();
-  shape[dim] = extent;
-  std::vector<Partition> partitions;
-  for (int a = 0; a < layout.mesh().axes(); ++a) {
-    partitions.push_back(layout.placement(a).is_shard() ? layout.partition(a) : Partition({0, 0}));
-  }
-  return Layout(layout.mesh(), layout.placements(), shape, partitions);
-}
-
-/// The layout that all operands take: that of the first shard tensor, without Partial axes and with `dim`
-/// replicated.
-Layout common_layout(std::span<const Tensor> tensors, int dim) {
+/// Cut points of the joined dimension on mesh axis `m`: the operands' cut points added up, those that are
+/// whole on the axis cut like `first` is.
+Partition joined_cuts(std::span<const Tensor> tensors, int dim, int m, const Partition& first) {
+  std::vector<Index> cuts(first.cuts().size(), 0);
   for (const Tensor& t : tensors) {
-    if (!t.is_shard()) continue;
-    Layout layout = t.layout().reduced();
-    const int axis = layout.mesh_axis_of(dim);
-    return axis < 0 ? layout : layout.with_placement(axis, Replicate());
+    const Index extent = t.dim(dim);
+    const bool cut = t.layout().placement(m) == Shard(dim);
+    const Partition even = Partition::even(extent, first.parts());
+    for (std::size_t p = 0; p < cuts.size(); ++p) {
+      const Index alike = first.extent() ? extent * first.cuts()[p] / first.extent() : even.cuts()[p];
+      cuts[p] += cut ? t.layout().partition(m).cuts()[p] : alike;
+    }
   }
-  return {};
+  return Partition(std::move(cuts));
 }
 
-/// Rows [at, at + part) of dimension `dim` of a local buffer of shape `whole`.
-ExchangePlan rows_plan(const Shape& whole, int dim, Index at, Index part) {
-  NeedMap need;
-  for (int d = 0; d < whole.size(); ++d) {
-    need.push_back(d == dim ? map_affine({0, part}, at, 1) : map_identity({0, whole[d]}));
+/// Each mesh axis does what it does to the first operand that it cuts.
+Layout joined_layout(std::span<const Tensor> tensors, int dim, const Shape& shape) {
+  const Mesh& mesh = tensors[0].layout().mesh();
+  LayoutBuilder builder(mesh, shape);
+  std::vector<bool> taken(static_cast<std::size_t>(shape.size()), false);
+  for (int m = 0; m < mesh.axes(); ++m) {
+    for (const Tensor& t : tensors) {
+      const Placement& p = t.layout().placement(m);
+      if (!p.is_shard() || taken[static_cast<std::size_t>(p.dim)]) continue;
+      const Partition& cuts = t.layout().partition(m);
+      builder.shard(m, p.dim, p.dim == dim ? joined_cuts(tensors, dim, m, cuts) : cuts);
+      taken[static_cast<std::size_t>(p.dim)] = true;
+      break;
+    }
   }
-  return ExchangePlan(whole, need);
+  return builder.build();
+}
+
+/// What `box` of one tensor needs of another of `shape`, whose index i along `dim` is index i + lo of the
+/// first.
+NeedMap need_at(const Box& box, const Shape& shape, int dim, Index lo) {
+  NeedMap need;
+  for (int d = 0; d < box.size(); ++d) {
+    const Index moved = d == dim ? lo : 0;
+    need.push_back(box.is_empty()
+                       ? AxisMap{box[d], {}}
+                       : map_with_boundary({box[d].lo - moved, box[d].hi - moved}, shape[d], Boundary::zero));
+  }
+  return need;
+}
+
+/// The movement between two tensors, plain or on one mesh.
+ExchangePlan plan_at(const Tensor& from, const Layout& to, const Shape& to_shape, int dim, Index lo) {
+  if (!to) return ExchangePlan(from.shape(), need_at(Box::whole(to_shape), from.shape(), dim, lo));
+  return ExchangePlan(from.layout(), [&](int rank) { return need_at(to.box(rank), from.shape(), dim, lo); });
+}
+
+/// The operands without Partial axes; on one mesh if any is a shard tensor.
+std::vector<Tensor> prepared(std::span<const Tensor> tensors, int dim) {
+  const auto shard =
+      std::find_if(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.is_shard(); });
+  std::vector<Tensor> parts;
+  for (const Tensor& t : tensors) {
+    Shape expected = tensors[0].shape();
+    if (t.ndim() == expected.size()) expected[dim] = t.dim(dim);
+    if (!(t.shape() == expected) || t.dtype() != tensors[0].dtype()) {
+      fail(ExitCode::usage, "cat", "found {}, expected {} {}", describe(t), name_of(tensors[0].dtype()),
+           to_string(expected));
+    }
+    parts.push_back(shard == tensors.end() ? t : reduce_partial(promote(t, shard->layout().mesh())));
+    if (shard != tensors.end() && !(parts.back().layout().mesh() == shard->layout().mesh())) {
+      fail(ExitCode::usage, "cat", "operands live on different meshes");
+    }
+  }
+  return parts;
 }
 
 }  // namespace
 
 Tensor cat(std::span<const Tensor> tensors, int dim_in) {
-  require(!tensors.empty(), "cat", "no tensors");
-  const int dim = dim_in < 0 ? dim_in + tensors[0].ndim() : dim_in;
-  const Layout common = common_layout(tensors, dim);
-  std::vector<Tensor> parts;
-  std::vector<Index> extents;
-  Index total = 0;
-  for (const Tensor& t : tensors) {
-    Shape expected = tensors[0].shape();
-    expected[dim] = t.dim(dim);
-    require(t.shape() == expected && t.dtype() == tensors[0].dtype(), "cat", "found {}, expected shape {}",
-            describe(t), to_string(expected));
-    parts.push_back(common ? redistribute(promote(t, common.mesh()), with_extent(common, dim, t.dim(dim)))
-                           : t);
-    extents.push_back(t.dim(dim));
-    total += t.dim(dim);
+  const CommScope scope("cat");
+  if (tensors.empty()) fail(ExitCode::usage, "cat", "found no tensors");
+  const int dim = checked_dim(tensors[0], dim_in, "cat");
+  const std::vector<Tensor> parts = prepared(tensors, dim);
+  const DType type = parts[0].dtype();
+  Shape shape = parts[0].shape();
+  shape[dim] = 0;
+  for (const Tensor& t : parts) shape[dim] += t.dim(dim);
+  const Layout layout = parts[0].is_shard() ? joined_layout(parts, dim, shape) : Layout();
+  Tensor y = layout ? Tensor::empty(layout, type) : Tensor::empty(shape, type);
+  std::vector<ExchangePlan::Motion> motions;
+  Index lo = 0;
+  for (const Tensor& t : parts) {
+    motions.push_back(plan_at(t, layout, shape, dim, lo).start(t.raw(), y.raw(), type));
+    lo += t.dim(dim);
   }
-  Shape shape = tensors[0].shape();
-  shape[dim] = total;
-  const DType type = tensors[0].dtype();
-  Tensor y = common ? Tensor::zeros(with_extent(common, dim, total), type) : Tensor::zeros(shape, type);
-  // Joining is the adjoint of cutting out rows.
-  Index at = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    rows_plan(y.local_shape(), dim, at, extents[i]).adjoint(parts[i].raw(), y.raw(), type);
-    at += extents[i];
-  }
-  record("cat", parts, y, [extents, dim, common, type](const Tensor& g) {
+  for (auto& motion : motions) motion.finish();
+  std::vector<std::pair<Layout, Shape>> operands;
+  for (const Tensor& t : parts) operands.emplace_back(t.layout(), t.shape());
+  // The gradient goes back by plans of its own, not by adjoints: an element takes its value from one holder
+  // of the cotangent, which a replicated result has several of.
+  record("cat", parts, y, [operands, dim, type](const Tensor& gy) {
+    const CommScope backward_scope("cat");
     Gradients grads;
-    Index from = 0;
-    for (Index extent : extents) {
-      Shape part = g.shape();
-      part[dim] = extent;
-      grads.push_back(common ? Tensor::empty(with_extent(common, dim, extent), type)
-                             : Tensor::empty(part, type));
-      rows_plan(g.local_shape(), dim, from, extent).forward(g.raw(), grads.back().raw(), type);
-      from += extent;
+    std::vector<ExchangePlan::Motion> returns;
+    Index at = 0;
+    for (const auto& [own, own_shape] : operands) {
+      grads.push_back(own ? Tensor::empty(own, type) : Tensor::empty(own_shape, type));
+      returns.push_back(plan_at(gy, own, own_shape, dim, -at).start(gy.raw(), grads.back().raw(), type));
+      at += own_shape[dim];
     }
+    for (auto& motion : returns) motion.finish();
     return grads;
   });
   return y;

@@ -27,8 +27,10 @@ Tensor select(const Tensor& x, int dim, Index index);
 std::vector<Tensor> split(const Tensor& x, int dim, std::span<const Index> sizes);
 /// Every index of a dimension, which is removed.
 std::vector<Tensor> unbind(const Tensor& x, int dim);
-/// Joins along a dimension. Other dimensions take the cut points of the first tensor; a joined dimension is
-/// replicated.
+/// Joins along a dimension. Other dimensions take the cut points of the first shard tensor. A joined
+/// dimension that is cut stays so: part p ends where the ends of the operands' parts p add up to (an operand
+/// that is whole there is cut in proportion), and rows travel to where they belong in one exchange per
+/// operand.
 Tensor cat(std::span<const Tensor> tensors, int dim);
 
 /// y[i + shift] = x[i] along a dimension, what leaves at one end entering at the other. Cut points stay.
@@ -39,6 +41,11 @@ Tensor flip(const Tensor& x, std::span<const int> dims);
 /// y[.., k, ..] = x[.., index[k], ..] along a dimension; index (K) i64, the same on all ranks. A cut
 /// dimension is cut evenly afterwards; rows travel in one exchange. Throws (usage) for an index outside.
 Tensor index_select(const Tensor& x, int dim, const Tensor& index);
+/// y[i, j, k] = x[index[i, j, k], j, k] (for dim 0); index i64, no larger than x along the other dimensions.
+/// y is laid out as x along the dimensions in which index is as large, whole along the others; where x is cut
+/// along `dim`, every rank looks up what it owns and y is Partial(sum). torch.gather.
+Tensor gather(const Tensor& x, int dim, const Tensor& index);
+
 /// Running sums along a dimension. Along a cut one the ranks exchange the sums of their parts.
 Tensor cumsum(const Tensor& x, int dim);
 
