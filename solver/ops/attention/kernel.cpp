@@ -10,9 +10,6 @@
 namespace tessera::attention_detail {
 namespace {
 
-constexpr Index kQueryTile = 128;
-constexpr Index kKeyTile = 512;
-
 /// A rectangle of scores of one sample and head: queries [i0, i0 + m), keys [j0, j0 + n), row-major in
 /// scratch memory.
 struct Tile {

@@ -10,6 +10,10 @@
 // in cache.
 namespace tessera::attention_detail {
 
+/// Queries and keys whose scores are in memory at once.
+inline constexpr Index kQueryTile = 128;
+inline constexpr Index kKeyTile = 512;
+
 /// Tokens of a block: their global flattened indices, in local order, on host and device.
 struct Positions {
   std::vector<Index> host;

@@ -96,7 +96,8 @@ int axis_for_heads(const AxisPlan& plan, const AttentionOptions& options) {
   if (automatic && options.mask && options.mask.is_shard()) return -1;
   int best = -1;
   for (const int a : plan.ring_axes) {
-    const int size = plan.q.mesh().axis_size(a), least = automatic && !options.causal ? 4 : 2;
+    const int size = plan.q.mesh().axis_size(a),
+              least = automatic && !options.causal ? kLeastRanksForHeads : 2;
     if (size < least || plan.q.shape()[heads_dim] % size != 0) continue;
     if (best < 0 || size > plan.q.mesh().axis_size(best)) best = a;
   }

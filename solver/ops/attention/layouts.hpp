@@ -19,6 +19,9 @@ struct AxisPlan {
 /// q, k, v are shard tensors of one mesh.
 AxisPlan plan_axes(const Tensor& q, const Tensor& k, const Tensor& v);
 
+/// AttentionMethod::automatic without causality gives the heads no axis of fewer ranks.
+inline constexpr int kLeastRanksForHeads = 4;
+
 /// The ring axis to be given to the heads instead, or -1.
 int axis_for_heads(const AxisPlan& plan, const AttentionOptions& options);
 

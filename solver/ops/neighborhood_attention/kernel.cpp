@@ -154,6 +154,18 @@ void key_gradients(const View& w, A scale, const BackwardInputs<T, A>& in, const
 
 }  // namespace
 
+Index scratch_bytes(const Problem& p, bool backward, DType compute_type) {
+  const std::size_t size = size_of(compute_type);
+  Index values = 0;
+  if (compute_type == DType::f32 && tiles_pay(p)) {
+    values = tile_scratch(p, backward);
+  } else {
+    const Index rows = p.batch * p.queries() * p.heads, row = backward ? p.d : p.windows.window() + p.dv;
+    values = std::min(chunk_of(row, size), rows) * row + (backward ? rows : 0);
+  }
+  return values * static_cast<Index>(size);
+}
+
 template <typename T, typename A>
 void forward(const Problem& p, const T* q, const T* k, const T* v, T* out, A* lse) {
   if constexpr (std::is_same_v<A, float>) {

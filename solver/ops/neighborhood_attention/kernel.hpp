@@ -21,6 +21,9 @@ struct Problem {
 template <typename T, typename A>
 void forward(const Problem& problem, const T* q, const T* k, const T* v, T* out, A* lse);
 
+/// Bytes of scratch memory of forward() or backward(), tables of windows aside. Looks at the sizes alone.
+Index scratch_bytes(const Problem& problem, bool backward, DType compute_type);
+
 template <typename T, typename A>
 struct BackwardInputs {
   const T* q = nullptr;

@@ -224,6 +224,14 @@ bool tiles_pay(const Problem& p) {
   return dense && e.queries >= 8 && e.keys <= 8 * p.windows.window();
 }
 
+Index tile_scratch(const Problem& p, bool backward) {
+  const Extent e = largest_tile(p);
+  const Index scores = e.queries * e.keys, compact = e.queries * p.windows.window();
+  const Index operands = e.queries * p.d + e.keys * (p.d + p.dv);
+  if (!backward) return operands + scores + compact + e.queries * p.dv;
+  return 2 * (operands + scores + compact) + e.queries * (2 * p.dv + 1);
+}
+
 template <typename T>
 void forward_by_tiles(const Problem& p, const T* q, const T* k, const T* v, T* out, float* lse) {
   const Extent e = largest_tile(p);

@@ -10,6 +10,9 @@ namespace tessera::neighborhood {
 /// Whether the boxes waste little enough.
 bool tiles_pay(const Problem& problem);
 
+/// Values that the tiles need beside operands and results.
+Index tile_scratch(const Problem& problem, bool backward);
+
 /// As forward() and backward(), in f32.
 template <typename T>
 void forward_by_tiles(const Problem& problem, const T* q, const T* k, const T* v, T* out, float* lse);

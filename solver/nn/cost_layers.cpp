@@ -1,0 +1,326 @@
+#include "solver/nn/cost_layers.hpp"
+
+#include <algorithm>
+
+#include "solver/ops/norm/column_kernels.hpp"
+
+namespace tessera::cost {
+namespace {
+
+using Grads = Tape::Grads;
+
+constexpr Index kDouble = sizeof(double);
+constexpr Index kMoment = sizeof(norm::Moment);
+
+Index elements_of(const Ledger& ledger, const Field& x) {
+  return cells_of(ledger, x.cuts) * x.channels;
+}
+
+/// The slabs that the parts of the outputs read, and the rank's local problem; as WindowedInput.
+struct Slab {
+  GridCuts outputs;
+  Movement movement;
+  Index cells = 0;
+  bool shares_input = false;
+};
+
+Range slab_range(const WindowAxis& axis, Range outputs, Index n) {
+  const Range needed = axis.inputs_of(outputs, n);
+  if (axis.transposed || axis.boundary != Boundary::zero) return needed;
+  return {std::clamp<Index>(needed.lo, 0, n), std::clamp<Index>(needed.hi, 0, n)};
+}
+
+bool own_range_serves(const WindowAxis& axis, Range have, Range want, Range outputs) {
+  if (have == want) return true;
+  if (want.empty() || want.lo < have.lo || want.hi > have.hi) return false;
+  return axis.transposed ? axis.local_pad_lo(outputs, have) >= 0
+                         : have.lo == want.lo && have.hi - want.hi < axis.stride;
+}
+
+Slab slab_of(const Ledger& ledger, const GridCuts& cuts, const Window& window) {
+  Slab slab;
+  for (int a = 0; a < window.size(); ++a)
+    slab.outputs.push_back(window[a].output_cuts(cuts[static_cast<std::size_t>(a)]));
+  const auto range = [&](int a, int part) {
+    const auto i = static_cast<std::size_t>(a);
+    return slab_range(window[a], slab.outputs[i].range(part), cuts[i].extent());
+  };
+  slab.movement = movement(ledger, cuts, [&](int a, int part) {
+    return map_with_boundary(range(a, part), cuts[static_cast<std::size_t>(a)].extent(), window[a].boundary);
+  });
+  bool serves = true;
+  slab.cells = 1;
+  for (int a = 0; a < window.size(); ++a) {
+    const auto i = static_cast<std::size_t>(a);
+    const int part = ledger.part(a);
+    slab.cells *= range(a, part).size();
+    serves = serves &&
+             own_range_serves(window[a], cuts[i].range(part), range(a, part), slab.outputs[i].range(part));
+  }
+  slab.shares_input = serves && slab.movement.is_local;
+  if (slab.shares_input) slab.cells = cells_of(ledger, cuts);
+  return slab;
+}
+
+}  // namespace
+
+Field convolution(Tape& tape, const Field& x, const Window& window, Index out_channels) {
+  Ledger& ledger = tape.ledger();
+  const bool transposed = window[0].transposed;
+  const std::string op = transposed ? "conv_transpose" : "conv";
+  const Slab slab = slab_of(ledger, x.cuts, window);
+  Index taps = 1;
+  for (const WindowAxis& axis : window) taps *= axis.kernel;
+  const Index weights = x.channels * out_channels * taps, slab_elements = slab.cells * x.channels;
+  const Index windows = transposed ? slab.cells : cells_of(ledger, slab.outputs);
+  const double operations = 2.0 * static_cast<double>(windows) * static_cast<double>(weights);
+
+  Storage kept = x.storage;
+  if (!slab.shares_input) {
+    kept = ledger.halo(slab_elements);
+    send(ledger, op, slab.movement, x.channels);
+  }
+  Field y{slab.outputs, out_channels};
+  y.storage = ledger.elements(elements_of(ledger, y));
+  ledger.multiply(operations);
+  ledger.elements(weights);  // in the order that the library wants
+  const auto backward = [=, &ledger, want_x = x.node >= 0, channels = x.channels,
+                         inputs = elements_of(ledger, x)](const Storage&) {
+    Storage gx;
+    if (want_x) {
+      const Storage slab_gradient = ledger.elements(slab_elements);
+      ledger.elements(weights);
+      ledger.multiply(operations);
+      gx = slab_gradient;
+      if (!slab.shares_input) {
+        gx = ledger.elements(inputs);
+        send(ledger, op, slab.movement, channels, true);
+      }
+    }
+    const Storage gb = ledger.elements(out_channels), gw = ledger.elements(weights);
+    ledger.elements(weights);
+    ledger.multiply(operations);
+    return Grads{gx};
+  };
+  y.node = tape.record({x.node}, {kept}, backward);
+  return y;
+}
+
+Field linear(Tape& tape, const Field& x, Index out_channels) {
+  Ledger& ledger = tape.ledger();
+  const Index rows = cells_of(ledger, x.cuts), weights = x.channels * out_channels;
+  const double operations = 2.0 * static_cast<double>(rows) * static_cast<double>(weights);
+  Field y{x.cuts, out_channels};
+  y.storage = ledger.elements(rows * out_channels);
+  ledger.multiply(operations);
+  y.node = tape.record({x.node}, {x.storage}, [=, &ledger, in = x.channels](const Storage&) {
+    const Storage gx = ledger.elements(rows * in);
+    const Storage gw = ledger.elements(weights), gb = ledger.elements(out_channels);
+    ledger.multiply(2 * operations);
+    return Grads{gx};
+  });
+  return y;
+}
+
+Field layer_norm(Tape& tape, const Field& x) {
+  Ledger& ledger = tape.ledger();
+  const Index rows = cells_of(ledger, x.cuts);
+  Field y{x.cuts, x.channels};
+  y.storage = ledger.elements(rows * x.channels);
+  const Storage stats = ledger.elements(3 * rows);  // mean, rstd, 1 / count
+  y.node = tape.record({x.node}, {x.storage, stats}, [rows, n = x.channels, &ledger](const Storage&) {
+    const Storage gx = ledger.elements(rows * n);
+    const Storage gw = ledger.elements(n), gb = ledger.elements(n);
+    constexpr Index block = 64;  // rows whose addends are summed at once
+    ledger.elements(2 * n * ((rows + block - 1) / block));
+    return Grads{gx};
+  });
+  return y;
+}
+
+Field group_norm(Tape& tape, const Field& x, Index groups) {
+  Ledger& ledger = tape.ledger();
+  norm::Columns columns;
+  columns.rows = cells_of(ledger, x.cuts);
+  const Index elements = columns.rows * x.channels, blocks = columns.blocks() * x.channels;
+  const Storage moments = ledger.bytes(groups * kMoment);
+  ledger.elements(3 * blocks);
+  if (ledger.ranks() > 1) {
+    ledger.communicate("group_norm", "all_gather", 1, groups * kMoment);
+    ledger.bytes(ledger.ranks() * groups * kMoment);
+  }
+  Field y{x.cuts, x.channels};
+  y.storage = ledger.elements(elements);
+  const Storage stats = ledger.elements(2 * x.channels);
+  const auto backward = [=, &ledger, n = x.channels](const Storage&) {
+    const Storage sums = ledger.bytes(2 * n * kDouble);
+    ledger.elements(2 * blocks);
+    const Storage gw = ledger.elements(n), gb = ledger.elements(n);
+    const Storage totals = ledger.bytes(2 * groups * kDouble);
+    if (ledger.ranks() > 1) ledger.communicate("group_norm", "all_reduce", 1, 2 * groups * kDouble);
+    const Storage gx = ledger.elements(elements);
+    ledger.elements(3 * n);
+    return Grads{gx};
+  };
+  y.node = tape.record({x.node}, {x.storage, stats, moments}, backward);
+  return y;
+}
+
+Field unary(Tape& tape, const Field& x) {
+  Ledger& ledger = tape.ledger();
+  const Index elements = elements_of(ledger, x);
+  Field y{x.cuts, x.channels, ledger.elements(elements)};
+  y.node = tape.record({x.node}, {x.storage},
+                       [=, &ledger](const Storage&) { return Grads{ledger.elements(elements)}; });
+  return y;
+}
+
+Field add(Tape& tape, const Field& a, const Field& b) {
+  Ledger& ledger = tape.ledger();
+  const Index elements = elements_of(ledger, a);
+  Field y{a.cuts, a.channels, ledger.elements(elements)};
+  const bool want_a = a.node >= 0, want_b = b.node >= 0;
+  y.node = tape.record({a.node, b.node}, {a.storage, b.storage}, [=, &ledger](const Storage&) {
+    Grads grads(2);
+    if (want_a) grads[0] = ledger.elements(elements);
+    if (want_b) grads[1] = ledger.elements(elements);
+    return grads;
+  });
+  return y;
+}
+
+Field add_parameter(Tape& tape, const Field& x) {
+  Ledger& ledger = tape.ledger();
+  const Index whole = count(extents_of(x.cuts)) * x.channels, own = elements_of(ledger, x);
+  // The parameter is cut like x; its gradient is gathered before it is handed to the parameter.
+  const Movement gather = movement(ledger, x.cuts, [shape = extents_of(x.cuts)](int a, int) {
+    return map_identity({0, shape[a]});
+  });
+  Field part{x.cuts, x.channels, ledger.elements(own)};
+  part.node = tape.record({-1}, {}, [=, &ledger, channels = x.channels](const Storage&) {
+    const Storage gathered = ledger.elements(whole);
+    send(ledger, "redistribute", gather, channels);
+    return Grads{nullptr};
+  });
+  return add(tape, x, part);
+}
+
+void mean_of_all(Tape& tape, const Field& x) {
+  Ledger& ledger = tape.ledger();
+  if (ledger.ranks() > 1) ledger.communicate("redistribute", "all_reduce", 1, ledger.element_size());
+  const Index elements = elements_of(ledger, x);
+  const Storage result = ledger.elements(1);
+  tape.record({x.node}, {x.storage, result},
+              [=, &ledger](const Storage&) { return Grads{ledger.elements(elements)}; });
+}
+
+Field weighted_terms(Tape& tape, const GridCuts& cuts, Index channels, Index terms) {
+  Ledger& ledger = tape.ledger();
+  const Index elements = cells_of(ledger, cuts) * channels, all = terms * elements;
+  const auto gradient = [=, &ledger](const Storage&) { return Grads{ledger.elements(all)}; };
+  Field products{cuts, channels * terms, ledger.elements(all)};
+  products.node = tape.record({-1}, {}, gradient);  // keeps the parameter itself
+  Field y{cuts, channels, ledger.elements(elements)};
+  y.node = tape.record({products.node}, {products.storage}, gradient);
+  return y;
+}
+
+Field slice(Tape& tape, const Field& x, Index channels) {
+  Ledger& ledger = tape.ledger();
+  Field y{x.cuts, channels, ledger.elements(cells_of(ledger, x.cuts) * channels)};
+  y.node = tape.record({x.node}, {}, [all = elements_of(ledger, x), &ledger](const Storage&) {
+    return Grads{ledger.elements(all)};
+  });
+  return y;
+}
+
+Field permute(Tape& tape, const Field& x, const GridCuts& cuts, Index channels) {
+  Ledger& ledger = tape.ledger();
+  const Index elements = elements_of(ledger, x);
+  Field y{cuts, channels, ledger.elements(elements)};
+  y.node =
+      tape.record({x.node}, {}, [=, &ledger](const Storage&) { return Grads{ledger.elements(elements)}; });
+  return y;
+}
+
+Field pad_high(Tape& tape, const Field& x, int axis, Index more, Boundary boundary) {
+  Ledger& ledger = tape.ledger();
+  Field y{x.cuts, x.channels};
+  const auto at = static_cast<std::size_t>(axis);
+  const Index old = x.cuts[at].extent();
+  std::vector<Index> moved(x.cuts[at].cuts().begin(), x.cuts[at].cuts().end());
+  for (std::size_t p = moved.size(); p-- > 1 && moved[p] == old;) moved[p] = old + more;
+  y.cuts[at] = Partition(std::move(moved));
+  const Movement m = movement(ledger, x.cuts, [&](int a, int part) {
+    const auto i = static_cast<std::size_t>(a);
+    return map_with_boundary(y.cuts[i].range(part), x.cuts[i].extent(),
+                             a == axis ? boundary : Boundary::zero);
+  });
+  y.storage = ledger.elements(elements_of(ledger, y));
+  send(ledger, "pad", m, x.channels);
+  const auto backward = [=, &ledger, channels = x.channels, inputs = elements_of(ledger, x)](const Storage&) {
+    const Storage gx = ledger.elements(inputs);
+    send(ledger, "pad", m, channels, true);
+    return Grads{gx};
+  };
+  if (x.node >= 0) y.node = tape.record({x.node}, {}, backward);
+  return y;
+}
+
+namespace {
+
+/// The same values under other cut points, there and back.
+Field moved(Tape& tape, const std::string& op, const Field& x, const GridCuts& cuts, const Movement& there,
+            const Movement& back) {
+  Ledger& ledger = tape.ledger();
+  Field y{cuts, x.channels};
+  y.storage = ledger.elements(elements_of(ledger, y));
+  send(ledger, op, there, x.channels);
+  const auto backward = [=, &ledger, channels = x.channels, inputs = elements_of(ledger, x)](const Storage&) {
+    const Storage gx = ledger.elements(inputs);
+    send(ledger, op, back, channels);
+    return Grads{gx};
+  };
+  y.node = tape.record({x.node}, {}, backward);
+  return y;
+}
+
+}  // namespace
+
+Field crop_high(Tape& tape, const Field& x, const Shape& extents) {
+  const Ledger& ledger = tape.ledger();
+  GridCuts cuts;
+  for (std::size_t a = 0; a < x.cuts.size(); ++a) {
+    std::vector<Index> cropped;
+    for (const Index c : x.cuts[a].cuts()) cropped.push_back(std::min(c, extents[static_cast<int>(a)]));
+    cuts.push_back(Partition(std::move(cropped)));
+  }
+  const Movement back = movement(ledger, cuts, [&](int a, int part) {
+    const auto i = static_cast<std::size_t>(a);
+    return map_with_boundary(x.cuts[i].range(part), cuts[i].extent(), Boundary::zero);
+  });
+  return moved(tape, "crop", x, cuts, movement(ledger, x.cuts, cuts), back);
+}
+
+Field redistribute(Tape& tape, const Field& x, const GridCuts& cuts) {
+  if (x.cuts == cuts) return x;
+  const Ledger& ledger = tape.ledger();
+  return moved(tape, "redistribute", x, cuts, movement(ledger, x.cuts, cuts), movement(ledger, cuts, x.cuts));
+}
+
+Field checkpoint(Tape& tape, const Field& x, const std::function<Field(Tape&, const Field&)>& body) {
+  Ledger& ledger = tape.ledger();
+  Tape silent(ledger, false);
+  Field y = body(silent, x);
+  y.node = tape.record({x.node}, {x.storage}, [x, body, &ledger](const Storage& grad) {
+    Tape again(ledger);
+    Field fresh = x;
+    fresh.node = again.leaf();
+    const Field output = body(again, fresh);
+    const Storage arrived = again.backward(grad)[0];
+    return Grads{ledger.bytes(arrived ? *arrived : 0)};  // a leaf's gradient is a copy
+  });
+  return y;
+}
+
+}  // namespace tessera::cost

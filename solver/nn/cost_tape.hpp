@@ -1,0 +1,110 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "parallel/axis_map.hpp"
+#include "solver/nn/cost.hpp"
+
+// Internal to the cost counts: device memory, history and messages of one rank, without the values.
+namespace tessera::cost {
+
+/// Bytes in use while any copy of the handle lives; null: nothing.
+using Storage = std::shared_ptr<const Index>;
+
+/// Counts what a rank allocates, multiplies and sends.
+class Ledger {
+ public:
+  Ledger(int ranks, InlineVector<int> parts, DType type)
+      : ranks_(ranks), parts_(std::move(parts)), size_(static_cast<Index>(size_of(type))) {}
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  int ranks() const { return ranks_; }
+  /// Part of a grid axis that this rank has.
+  int part(int axis) const { return parts_[axis]; }
+  Index element_size() const { return size_; }
+
+  /// Memory for `elements` of the model's type, or for `bytes`.
+  Storage elements(Index count) { return bytes(count * size_); }
+  Storage bytes(Index count);
+  /// The same, counted as copies that a halo makes.
+  Storage halo(Index elements);
+
+  void multiply(double operations);
+  void communicate(const std::string& op, const std::string& operation, Index calls, Index bytes);
+
+  /// From here on the backward pass.
+  void start_backward();
+  const SampleCost& total() const { return total_; }
+
+ private:
+  int ranks_;
+  InlineVector<int> parts_;
+  Index size_;
+  Index current_ = 0, halo_ = 0;
+  bool backward_ = false;
+  SampleCost total_;
+};
+
+/// (1, *grid, channels) as a rank holds it.
+struct Field {
+  GridCuts cuts;
+  Index channels = 0;
+  Storage storage = nullptr;
+  int node = -1;  ///< of the tape; -1: needs no gradient
+};
+
+Index cells_of(const Ledger& ledger, const GridCuts& cuts);
+Shape extents_of(const GridCuts& cuts);
+
+/// The recorded operators, as solver/tensor/engine.cpp runs them.
+class Tape {
+ public:
+  using Grads = std::vector<Storage>;
+  using Backward = std::function<Grads(const Storage& grad)>;
+
+  explicit Tape(Ledger& ledger, bool recording = true) : ledger_(ledger), recording_(recording) {}
+  Ledger& ledger() const { return ledger_; }
+
+  /// A tensor whose gradient is asked for.
+  int leaf();
+  /// An operator that keeps `kept` until its backward pass has run; inputs of -1 need no gradient. Gives -1
+  /// where nothing is recorded.
+  int record(std::vector<int> inputs, std::vector<Storage> kept, Backward backward);
+  /// Runs backward from the last node. Returns the gradients that arrived at the leaves, in order.
+  Grads backward(Storage grad);
+
+ private:
+  struct Node {
+    std::vector<int> inputs;
+    std::vector<Storage> kept;
+    Backward backward;  ///< null: a leaf
+    Storage inbox = nullptr;
+    bool owned = false;
+  };
+  void deliver(int node, const Storage& grad);
+
+  Ledger& ledger_;
+  bool recording_;
+  std::vector<Node> nodes_;
+};
+
+/// One movement between boxes as one rank sees it, in indices of the grid (times channels are elements).
+struct Movement {
+  Index messages_out = 0, indices_out = 0;
+  Index messages_in = 0, indices_in = 0;
+  bool is_local = true;  ///< no rank sends anything
+};
+
+/// As ExchangePlan: `need(axis, part)` is what the ranks of that part need along an axis of the source.
+Movement movement(const Ledger& ledger, const GridCuts& source,
+                  const std::function<AxisMap(int axis, int part)>& need);
+/// From boxes to boxes of the same grid.
+Movement movement(const Ledger& ledger, const GridCuts& source, const GridCuts& target);
+
+/// The staging buffers of a movement under way, its messages counted. `reversed`: the adjoint.
+Storage send(Ledger& ledger, const std::string& op, const Movement& m, Index channels, bool reversed = false);
+
+}  // namespace tessera::cost
