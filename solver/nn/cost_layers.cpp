@@ -74,6 +74,8 @@ Field convolution(Tape& tape, const Field& x, const Window& window, Index out_ch
   const Index weights = x.channels * out_channels * taps, slab_elements = slab.cells * x.channels;
   const Index windows = transposed ? slab.cells : cells_of(ledger, slab.outputs);
   const double operations = 2.0 * static_cast<double>(windows) * static_cast<double>(weights);
+  // Weights in the order that the library wants.
+  const Index reordered = operations > 0 && slab_elements > 0 ? weights : 0;
 
   Storage kept = x.storage;
   if (!slab.shares_input) {
@@ -83,13 +85,13 @@ Field convolution(Tape& tape, const Field& x, const Window& window, Index out_ch
   Field y{slab.outputs, out_channels};
   y.storage = ledger.elements(elements_of(ledger, y));
   ledger.multiply(operations);
-  ledger.elements(weights);  // in the order that the library wants
+  ledger.elements(reordered);
   const auto backward = [=, &ledger, want_x = x.node >= 0, channels = x.channels,
                          inputs = elements_of(ledger, x)](const Storage&) {
     Storage gx;
     if (want_x) {
       const Storage slab_gradient = ledger.elements(slab_elements);
-      ledger.elements(weights);
+      ledger.elements(reordered);
       ledger.multiply(operations);
       gx = slab_gradient;
       if (!slab.shares_input) {
@@ -98,7 +100,7 @@ Field convolution(Tape& tape, const Field& x, const Window& window, Index out_ch
       }
     }
     const Storage gb = ledger.elements(out_channels), gw = ledger.elements(weights);
-    ledger.elements(weights);
+    ledger.elements(reordered);
     ledger.multiply(operations);
     return Grads{gx};
   };
