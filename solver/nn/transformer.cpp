@@ -126,10 +126,7 @@ Vit::Vit(const ModelConfig& c) : Transformer(c) {
 
 Tensor Vit::embed(const Tensor& x) const {
   const ModelConfig& c = config();
-  const Tensor patches = (*patch_embed_)(x);
-  // On the mesh before it changes shape: the parameter's gradient is then known to be the same on all ranks.
-  const Tensor position = patches.is_shard() ? promote(pos_embed_, patches.layout().mesh()) : pos_embed_;
-  return add(patches, reshape(position, with_front_and_back(1, c.tokens(), {c.dim})));
+  return add((*patch_embed_)(x), reshape(pos_embed_, with_front_and_back(1, c.tokens(), {c.dim})));
 }
 
 Natten::Natten(const ModelConfig& c) : Transformer(c) {
