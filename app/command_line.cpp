@@ -105,7 +105,9 @@ class Parser {
         ->expected(-1);
     sub->add_flag("-q,--quiet", line_.quiet, "print errors and warnings alone");
     sub->add_flag("-v,--verbose", line_.verbose, "print more")->excludes("--quiet");
-    if (reads_deck) {
+    if (command.name == "plan") {
+      add_plan_options(*sub);
+    } else if (reads_deck) {
       add_deck_options(*sub);
     } else {
       add_key_options(*sub, command.schema());
@@ -124,6 +126,13 @@ class Parser {
       sub.add_option_function<std::string>((name == "out" ? "-o,--" : "--") + name, take, key.help())
           ->type_name(key.type_text());
     }
+  }
+
+  void add_plan_options(CLI::App& sub) {
+    sub.add_option("-i,--input", words_.input, "the deck, instead of as an argument")->type_name("DECK");
+    sub.add_option("--ranks", line_.ranks, "ranks to plan for; default: those of this run")
+        ->type_name("N")
+        ->check(CLI::PositiveNumber);
   }
 
   void add_deck_options(CLI::App& sub) {

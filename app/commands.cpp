@@ -9,6 +9,8 @@ std::span<const Command> commands() {
       {"predict", "roll a surrogate forward", "", predict_schema, predict},
       {"post info", "what files hold: fields, grid, steps, units, ranges; checkpoints; runs", "FILE ...",
        post_info_schema, post_info},
+      {"plan", "what training would cost: partition, memory, operations, traffic; runs nothing", "",
+       train_schema, plan},
       {"post compare", "metrics of predictions, per field and lead time", "TRUTH PREDICTION [PREDICTION ...]",
        post_compare_schema, post_compare},
       {"post plot", "draw fields, loss curves or a comparison as PNG",

@@ -22,6 +22,8 @@ std::span<const Command> commands();
 
 Schema train_schema();
 int train(const CommPtr& world, const CommandLine& line);
+/// Of a deck of `train`.
+int plan(const CommPtr& world, const CommandLine& line);
 Schema predict_schema();
 int predict(const CommPtr& world, const CommandLine& line);
 Schema simulate_schema();

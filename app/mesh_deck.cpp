@@ -1,5 +1,7 @@
 #include "app/mesh_deck.hpp"
 
+#include "parallel/mesh_axes.hpp"
+
 namespace tessera {
 namespace {
 
@@ -69,18 +71,48 @@ void describe_mesh(Section& s) {
       .help("cut points of the first, second, ... grid axis; even where not given");
 }
 
-Mesh make_mesh(const Deck& deck, const CommPtr& world) {
+std::vector<MeshAxis> mesh_axes(const Deck& deck, int ranks) {
   std::vector<MeshAxis> axes{{"ddp", deck.get<int>("mesh.ddp")}};
   const auto domain = deck.get<std::vector<int>>("mesh.domain");
   for (std::size_t i = 0; i < domain.size(); ++i) {
     axes.push_back({domain.size() == 1 ? "domain" : "domain_" + std::to_string(i), domain[i]});
   }
   try {
-    return Mesh(world, axes);
+    return resolved_axes(axes, ranks);
   } catch (const Error& e) {
     if (e.code() != ExitCode::usage) throw;
     throw deck.error("mesh", "{}", e.what());
   }
+}
+
+std::vector<Partition> grid_cuts(const Deck& deck, std::span<const MeshAxis> axes, const Shape& grid,
+                                 const Shape& unit) {
+  const std::span<const MeshAxis> domain = axes.subspan(1);  // behind ddp
+  if (domain.size() > static_cast<std::size_t>(grid.size())) {
+    throw deck.error("mesh.domain", "found {} entries, the grid has {} axes", domain.size(), grid.size());
+  }
+  const std::vector<Deck> partitions = deck.sections("mesh.partition");
+  if (partitions.size() > domain.size()) {
+    throw deck.error("mesh.partition", "found {} entries, mesh.domain has {}", partitions.size(),
+                     domain.size());
+  }
+  std::vector<Partition> cuts;
+  for (int a = 0; a < grid.size(); ++a) {
+    const auto i = static_cast<std::size_t>(a);
+    const int parts = i < domain.size() ? domain[i].size : 1;
+    if (i < partitions.size()) {
+      cuts.push_back(make_partition(partitions[i], grid[a], parts, unit[a]));
+    } else {
+      const std::vector<double> equal(static_cast<std::size_t>(parts), 1.0);
+      cuts.push_back(unit[a] == 1 ? Partition::even(grid[a], parts)
+                                  : Partition::from_weights(grid[a], equal, unit[a]));
+    }
+  }
+  return cuts;
+}
+
+Mesh make_mesh(const Deck& deck, const CommPtr& world) {
+  return Mesh(world, mesh_axes(deck, world->size()));
 }
 
 Mesh domain_mesh(const Mesh& mesh) {
@@ -92,30 +124,17 @@ Mesh domain_mesh(const Mesh& mesh) {
 }
 
 Layout grid_layout(const Deck& deck, const Mesh& domain, const Shape& grid, const Shape& unit) {
-  if (domain.axes() > grid.size()) {
-    throw deck.error("mesh.domain", "found {} entries, the grid has {} axes", domain.axes(), grid.size());
-  }
-  const std::vector<Deck> partitions = deck.sections("mesh.partition");
-  if (static_cast<int>(partitions.size()) > domain.axes()) {
-    throw deck.error("mesh.partition", "found {} entries, mesh.domain has {}", partitions.size(),
-                     domain.axes());
+  std::vector<MeshAxis> axes{{"ddp", 1}};
+  Placements placements;
+  for (int a = 0; a < domain.axes(); ++a) {
+    axes.push_back({std::string(domain.axis_name(a)), domain.axis_size(a)});
+    placements.push_back(Shard(a + 1));
   }
   Shape shape{1};
   for (Index extent : grid) shape.push_back(extent);
   shape.push_back(1);
-  Placements placements;
-  std::vector<Partition> cuts;
-  for (int a = 0; a < domain.axes(); ++a) {
-    placements.push_back(Shard(a + 1));
-    const auto i = static_cast<std::size_t>(a);
-    if (i < partitions.size()) {
-      cuts.push_back(make_partition(partitions[i], grid[a], domain.axis_size(a), unit[a]));
-    } else {
-      const std::vector<double> equal(static_cast<std::size_t>(domain.axis_size(a)), 1.0);
-      cuts.push_back(unit[a] == 1 ? Partition::even(grid[a], domain.axis_size(a))
-                                  : Partition::from_weights(grid[a], equal, unit[a]));
-    }
-  }
+  std::vector<Partition> cuts = grid_cuts(deck, axes, grid, unit);
+  cuts.erase(cuts.begin() + domain.axes(), cuts.end());
   return Layout(domain, placements, shape, cuts);
 }
 

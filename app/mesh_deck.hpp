@@ -8,6 +8,13 @@ namespace tessera {
 /// Keys of the section `mesh`: replicas, ranks per grid axis and cut points.
 void describe_mesh(Section& section);
 
+/// Names and sizes of the mesh's axes for a number of ranks, and the cut points of every grid axis (of one
+/// part where the mesh has no axis for it): what make_mesh and grid_layout make of the deck, without ranks to
+/// talk to. Same errors.
+std::vector<MeshAxis> mesh_axes(const Deck& deck, int ranks);
+std::vector<Partition> grid_cuts(const Deck& deck, std::span<const MeshAxis> axes, const Shape& grid,
+                                 const Shape& unit);
+
 /// The mesh (ddp, domain axes) over all ranks. Domain axes are called "domain", or "domain_0", "domain_1",
 /// ... if several grid axes are cut. Throws (usage), with the place in the deck, where the product does not
 /// fit the ranks.

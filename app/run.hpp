@@ -23,6 +23,7 @@ struct CommandLine {
   std::string folder;                  ///< -d; empty: runs/<deck name>
   std::optional<double> walltime;      ///< -t, seconds
   bool dry_run = false;                ///< -n
+  std::optional<int> ranks;            ///< of plan: --ranks
   bool force = false;                  ///< write into a folder that is not empty
   bool quiet = false;
   bool verbose = false;

@@ -7,6 +7,7 @@
 #include "app/commands.hpp"
 #include "app/experiment.hpp"
 #include "app/mesh_deck.hpp"
+#include "app/plan.hpp"
 #include "app/progress.hpp"
 #include "app/train_deck.hpp"
 #include "io/agree.hpp"
@@ -58,8 +59,8 @@ class Training {
     run_.say(fmt::format("model    {}, {} parameters, {} input channels",
                          deck_.get<std::string>("model.type"), parameters,
                          experiment_.data.spec.input_channels()));
-    run_.say(fmt::format("mesh     {}", to_string(experiment_.mesh)));
-    for (int a = 0; a < experiment_.domain.axes(); ++a) {
+    if (!run_.line().dry_run) run_.say(fmt::format("mesh     {}", to_string(experiment_.mesh)));
+    for (int a = 0; a < experiment_.domain.axes() && !run_.line().dry_run; ++a) {
       run_.say(fmt::format("cut      axis {} at {}",
                            experiment_.data.fields().axes[static_cast<std::size_t>(a)].name,
                            to_string(experiment_.grid.partition(a))));
@@ -67,6 +68,9 @@ class Training {
     run_.say(fmt::format("updates  {} of {} samples ({:.3g} epochs)", total_, trainer_->samples_per_step(),
                          static_cast<double>(total_ * trainer_->samples_per_step()) /
                              static_cast<double>(trainer_->epoch_samples())));
+    if (run_.line().dry_run && run_.is_root()) {
+      run_.say(plan_text(make_plan(deck_, experiment_.data, run_.world()->size())));
+    }
   }
 
   ExitCode loop() {

@@ -5,6 +5,8 @@
 #include <map>
 #include <numeric>
 
+#include "parallel/mesh_axes.hpp"
+
 namespace tessera {
 
 struct Mesh::Impl {
@@ -14,20 +16,16 @@ struct Mesh::Impl {
   std::map<std::vector<std::string>, Mesh> subs;
 };
 
-namespace {
-
-/// "(ddp: 2, domain: -1)".
-std::string describe(std::span<const MeshAxis> axes) {
+std::string to_string(std::span<const MeshAxis> axes) {
   std::string text = "(";
   for (const MeshAxis& axis : axes)
     text += (text.size() > 1 ? ", " : "") + fmt::format("{}: {}", axis.name, axis.size);
   return text + ")";
 }
 
-/// Replaces the one size -1 by what is left and checks the product.
-std::vector<MeshAxis> resolve(std::span<const MeshAxis> axes, int ranks) {
+std::vector<MeshAxis> resolved_axes(std::span<const MeshAxis> axes, int ranks) {
   const auto usage = [&](const std::string& what) {
-    fail(ExitCode::usage, "mesh", "{} in {}", what, describe(axes));
+    fail(ExitCode::usage, "mesh", "{} in {}", what, to_string(axes));
   };
   if (axes.empty() || axes.size() > static_cast<std::size_t>(kMaxDims)) {
     usage(fmt::format("found {} axes, expected 1 to {}", axes.size(), kMaxDims));
@@ -61,6 +59,8 @@ std::vector<MeshAxis> resolve(std::span<const MeshAxis> axes, int ranks) {
   return resolved;
 }
 
+namespace {
+
 /// Row-major number of the chosen coordinates.
 int flatten(const Mesh& mesh, const MeshCoords& coords, const std::vector<int>& axes) {
   int number = 0;
@@ -85,7 +85,7 @@ CommPtr split_along(const Mesh& mesh, const std::vector<int>& axes, const std::s
 }  // namespace
 
 Mesh::Mesh(CommPtr comm, std::span<const MeshAxis> axes) : impl_(std::make_shared<Impl>()) {
-  impl_->axes = resolve(axes, comm->size());
+  impl_->axes = resolved_axes(axes, comm->size());
   impl_->comm = std::move(comm);
   for (int a = 0; a < this->axes(); ++a) {
     impl_->axis_comms.push_back(split_along(*this, {a}, impl_->axes[static_cast<std::size_t>(a)].name));
@@ -174,7 +174,7 @@ std::string to_string(const Mesh& mesh) {
   if (!mesh) return "()";
   std::vector<MeshAxis> axes;
   for (int a = 0; a < mesh.axes(); ++a) axes.push_back({std::string(mesh.axis_name(a)), mesh.axis_size(a)});
-  return describe(axes);
+  return to_string(axes);
 }
 
 }  // namespace tessera

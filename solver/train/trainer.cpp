@@ -12,8 +12,6 @@
 namespace tessera {
 namespace {
 
-constexpr std::size_t kPrefetch = 3;
-
 bool is_finite(const Tensor& t) {
   return std::isfinite(sum(square(t.detach().as_plain())).item());
 }
@@ -74,7 +72,7 @@ SampleId Trainer::sample_at(Index position) {
 
 void Trainer::fill_queue() {
   const Index ddp = mesh_.axis_size("ddp"), group = mesh_.coords()[mesh_.axis("ddp")];
-  while (queue_.size() < kPrefetch) {
+  while (queue_.size() < kSamplesAhead) {
     queue_.push_back(reader_.submit(*maker_, sample_at(next_position_ * ddp + group)));
     ++next_position_;
   }
@@ -148,7 +146,7 @@ Evaluation Trainer::evaluate(SampleMaker& maker, const std::vector<SampleId>& sa
   std::deque<std::future<SampleMaker::Values>> ahead;
   std::size_t next = group;
   for (std::size_t i = group; i < samples.size(); i += ddp) {
-    for (; next < samples.size() && ahead.size() < kPrefetch; next += ddp) {
+    for (; next < samples.size() && ahead.size() < kSamplesAhead; next += ddp) {
       ahead.push_back(reader_.submit(maker, samples[next]));
     }
     const Sample sample = maker.to_sample(ahead.front().get());

@@ -13,6 +13,9 @@
 
 namespace tessera {
 
+/// Samples that are read while others are computed.
+inline constexpr std::size_t kSamplesAhead = 3;
+
 enum class LossKind : std::uint8_t { mse, l1, relative_l2, vrmse };
 /// What to do when a loss or gradient is not finite: end the run, or leave the update out.
 enum class NanPolicy : std::uint8_t { stop, skip };

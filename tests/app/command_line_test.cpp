@@ -149,5 +149,36 @@ TEST(Simulate, StopsEarlyAndContinues) {
   EXPECT_TRUE(succeeded(tessera(folder, "simulate waves.yaml -d run -q -r latest simulate.steps=3")));
 }
 
+TEST(Plan, CountsForAnyNumberOfRanks) {
+  const fs::path folder = fresh_folder("plan");
+  write_file(folder / "waves.yaml", kWaves);
+  write_file(folder / "train.yaml", R"(data: {path: run}
+model: {type: vit, patch: 2, dim: 16, depth: 2}
+train: {steps: 4}
+)");
+  ASSERT_TRUE(succeeded(tessera(folder, "simulate waves.yaml -d run -q")));
+  const int files = files_below(folder);
+  const auto shows = [&](const std::string& arguments, std::initializer_list<const char*> parts) {
+    const Launch launch = tessera(folder, arguments);
+    EXPECT_TRUE(succeeded(launch)) << arguments;
+    for (const char* part : parts) EXPECT_EQ(occurrences(launch.out, part), 1) << part << "\n" << launch.out;
+  };
+  shows("plan train.yaml --ranks 6 mesh.ddp=2",
+        {"mesh     (ddp: 2, domain: 3): 6 ranks, 3 in each domain group", "y: 8 cells, cut at 0:2:6:8",
+         "  rank 1      [2:6, 0:12] ", "memory of a rank", "model.recompute: true", "attention send",
+         "load: largest over mean 1.5", "gradient reducer all_reduce"});
+  shows("plan train.yaml --ranks 1000 mesh.domain=[10,100]",
+        {"1000 ranks, 1000 in each domain group", "976 of 1000 ranks have no cells"});
+  shows("plan train.yaml --ranks 1", {"traffic of an update: none"});
+  shows("train train.yaml -n", {"updates ", "memory of a rank", "model.recompute: false *"});
+  const auto refused = [&](const std::string& arguments, const std::string& text) {
+    EXPECT_TRUE(failed_with(tessera(folder, arguments), 2, text)) << arguments;
+  };
+  refused("plan train.yaml --ranks 5 mesh.ddp=2", "5 ranks cannot be divided by 2");
+  refused("plan train.yaml --ranks 5 mesh.ddp=2 mesh.domain=3", "product of the sizes is 6, but there are 5");
+  refused("plan train.yaml --ranks 0", "--ranks");
+  EXPECT_EQ(files_below(folder), files);
+}
+
 }  // namespace
 }  // namespace tessera::testing
