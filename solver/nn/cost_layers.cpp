@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "solver/ops/conv/conv_backend.hpp"
 #include "solver/ops/norm/column_kernels.hpp"
 
 namespace tessera::cost {
@@ -101,6 +102,8 @@ Field convolution(Tape& tape, const Field& x, const Window& window, Index out_ch
     }
     const Storage gb = ledger.elements(out_channels), gw = ledger.elements(weights);
     ledger.elements(reordered);
+    const bool sums_rows = transposed || reordered == 0;  // else the library gives the bias its gradient
+    if (sums_rows) ledger.bytes(kRowAddends * out_channels * kDouble);
     ledger.multiply(operations);
     return Grads{gx};
   };

@@ -97,7 +97,7 @@ namespace {
 
 template <typename T>
 void sum_rows_as(Index rows, Index channels, const T* values, T* sums) {
-  constexpr Index chunks = 64;
+  constexpr Index chunks = kRowAddends;
   const Tensor partial = Tensor::zeros(Shape{chunks, channels}, DType::f64);
   double* sum = partial.data<double>();
   for_each(

@@ -29,6 +29,8 @@ void conv_backward_data(const ConvProblem& problem, const void* dst, const void*
 /// Gradients of the weights and, unless null, of the bias (out_channels).
 void conv_backward_weights(const ConvProblem& problem, const void* src, const void* dst, void* weights,
                            void* bias);
+/// Addends that sum_rows keeps per channel, in double.
+inline constexpr Index kRowAddends = 64;
 /// sums[c] = sum over rows of values (rows, channels), accumulated in double in a fixed order.
 void sum_rows(DType type, Index rows, Index channels, const void* values, void* sums);
 /// values (rows, channels) += bias, or = bias.
