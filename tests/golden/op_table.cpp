@@ -1,6 +1,7 @@
 #include "tests/golden/op_table.hpp"
 
 #include <functional>
+#include <limits>
 
 #include "solver/ops/attention/attention.hpp"
 #include "solver/ops/conv/conv.hpp"
@@ -209,6 +210,16 @@ void add_elementwise(Table& table) {
   binary("sub", sub);
   binary("mul", mul);
   binary("div", div);
+  binary("maximum", maximum);
+  binary("minimum", minimum);
+  table["clamp"] = [](Arguments& a) {
+    const double none = std::numeric_limits<double>::infinity();
+    return Tensors{
+        clamp(a.input("x"), a.has("min") ? a.number("min") : -none, a.has("max") ? a.number("max") : none)};
+  };
+  table["where"] = [](Arguments& a) {
+    return Tensors{where(a.input("condition").to(DType::u8), a.input("a"), a.input("b"))};
+  };
 }
 
 void add_reductions(Table& table) {
@@ -268,6 +279,15 @@ void add_shape(Table& table) {
   table["flip"] = [](Arguments& a) { return Tensors{flip(a.input("x"), a.dims("dims"))}; };
   table["index_select"] = [](Arguments& a) {
     return Tensors{index_select(a.input("x"), static_cast<int>(a.integer("dim")), a.input("index"))};
+  };
+  table["gather"] = [](Arguments& a) {
+    return Tensors{gather(a.input("x"), static_cast<int>(a.integer("dim")), a.input("index"))};
+  };
+  table["squeeze"] = [](Arguments& a) {
+    return Tensors{squeeze(a.input("x"), static_cast<int>(a.integer("dim")))};
+  };
+  table["unsqueeze"] = [](Arguments& a) {
+    return Tensors{unsqueeze(a.input("x"), static_cast<int>(a.integer("dim")))};
   };
   table["slice"] = run_slice;
   table["split"] = run_split;
