@@ -1,8 +1,10 @@
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 #include "app/command_line.hpp"
 #include "app/log.hpp"
+#include "io/hdf5/file.hpp"
 #include "parallel/runtime.hpp"
 
 namespace tessera {
@@ -41,7 +43,12 @@ int main(int argc, char** argv) {
   try {
     tessera::Runtime runtime(kokkos_count, kokkos_arguments);
     const tessera::CommPtr world = runtime.world();
-    return tessera::run_guarded(*world, [&] { return tessera::run(world, arguments); });
+    const int code = tessera::run_guarded(*world, [&] { return tessera::run(world, arguments); });
+    if (code != 0 && tessera::hdf5::files_abandoned()) {
+      std::fflush(nullptr);
+      std::_Exit(code);
+    }
+    return code;
   } catch (const tessera::Error& error) {
     std::fprintf(stderr, "tessera: %s\n", error.what());
     return static_cast<int>(error.code());

@@ -17,14 +17,14 @@ void describe_common(Section& s, Index patch, Index dim, Index depth) {
   s.integers("patch")
       .single_allowed()
       .length(1, 3)
-      .min(1)
+      .range(1, 1 << 16)
       .defaults(std::vector<Index>{patch})
       .unit("cells")
       .help(
           "patch extent per grid axis; one number for all axes. Any grid works: it is widened to whole "
           "patches and cropped");
-  s.integer("dim").min(1).defaults(dim).help("width: channels of the hidden layers");
-  s.integer("depth").min(0).defaults(depth).help("number of blocks");
+  s.integer("dim").range(1, 1 << 20).defaults(dim).help("width: channels of the hidden layers");
+  s.integer("depth").range(0, 10000).defaults(depth).help("number of blocks");
   s.list("padding", SchemaKey::item(KeyType::choice).choices({"edge", "reflect", "periodic"}))
       .single_allowed()
       .length(0, 3)

@@ -148,6 +148,9 @@ class Prediction {
     for (const std::string& name : folders()) {
       run_on_root(*run_.world(), [&] { std::filesystem::create_directories(run_.folder() / name); });
     }
+    for (const char* name : {"prediction", "truth", "persistence", "climatology"}) {
+      run_on_root(*run_.world(), [&] { remove_numbered_outputs(run_.folder() / name, "part_"); });
+    }
     const Provenance provenance = run_.provenance(experiment_.mesh, experiment_.grid);
     // Groups have different numbers of starts, perhaps none: they wait for each other as long as it takes.
     const CommPtr all = run_.world()->split(0, run_.world()->rank(), "groups");
@@ -159,7 +162,7 @@ class Prediction {
   std::vector<std::string> folders() const {
     std::vector<std::string> names{"prediction", "truth"};
     for (const std::string& name : deck_.get<std::vector<std::string>>("predict.baselines"))
-      names.push_back(name);
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     return names;
   }
 

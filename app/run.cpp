@@ -188,6 +188,20 @@ std::string host_list(Communicator& world) {
 
 }  // namespace
 
+void remove_numbered_outputs(const fs::path& folder, std::string_view stem) {
+  std::vector<fs::path> doomed;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(stem)) continue;
+    const std::size_t dot = std::min(name.find('.'), name.size());
+    const std::string suffix = name.substr(dot);
+    const bool ours = suffix == ".hdf5" || suffix == ".xdmf" || suffix == ".hdf5.partial";
+    if (ours && step_number(name.substr(stem.size(), dot - stem.size()))) doomed.push_back(entry.path());
+  }
+  for (const fs::path& file : doomed) fs::remove(file, error);
+}
+
 Run::Run(CommPtr world, CommandLine line, const Schema& schema, Resume resume)
     : world_(std::move(world)),
       line_(std::move(line)),

@@ -73,4 +73,8 @@ class Run {
   Deck deck_;
 };
 
+/// Deletes `<stem><number>.hdf5` and `.xdmf` of an earlier run of the same command, which readers of the
+/// folder would take for this one's; other files stay. On one rank.
+void remove_numbered_outputs(const std::filesystem::path& folder, std::string_view stem);
+
 }  // namespace tessera

@@ -269,6 +269,9 @@ int simulate(const CommPtr& world, const CommandLine& line) {
   run.open_folder();
   const std::vector<Index> todo = missing_trajectories(run, plan);
   run_on_root(*world, [&] {
+    for (const char* split : kSplits) {
+      if (!run.is_restart()) remove_numbered_outputs(run.folder() / "data" / split, "trajectory_");
+    }
     for (Index t : todo) fs::create_directories(file_of(run, plan, t).parent_path());
   });
   const bool complete = run_all(run, plan, todo);

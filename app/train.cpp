@@ -12,6 +12,7 @@
 #include "app/train_deck.hpp"
 #include "io/agree.hpp"
 #include "io/atomic_file.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "solver/train/training_checkpoint.hpp"
 
 namespace tessera {
@@ -74,6 +75,7 @@ class Training {
   }
 
   ExitCode loop() {
+    forget_other_runs();
     History history(run_.folder() / "history.jsonl", run_.is_root(), trainer_->steps());
     StopControl control(run_.world(), run_.folder(), run_.line().walltime);
     Progress progress("train", total_, run_.is_root() && !run_.line().quiet);
@@ -119,12 +121,28 @@ class Training {
     run_on_root(*run_.world(),
                 [&] { write_text_atomically(run_.folder() / "summary.json", summary.dump(2) + "\n"); });
     run_.say(fmt::format("weights  {}", weights.string()));
-    run_.say(fmt::format("best     validation loss {} at update {}", number(best_loss_), best_step_));
+    if (std::isfinite(best_loss_)) {
+      run_.say(fmt::format("best     validation loss {} at update {}", number(best_loss_), best_step_));
+    }
     run_.say(fmt::format("memory   {:.1f} MiB of tensors at most on a rank",
                          summary["memory"]["device"]["peak_bytes"].get<double>() / (1 << 20)));
   }
 
  private:
+  /// With --force, or from an earlier step, the folder may hold what this run does not lead to.
+  void forget_other_runs() {
+    const Index step = trainer_->steps();
+    const std::filesystem::path best = run_.folder() / "best";
+    discard_later_checkpoints(*run_.world(), run_.checkpoints(), step);
+    discard_later_checkpoints(*run_.world(), best, step);
+    // The best weights so far may be lost, or in the folder that this run was continued from.
+    bool there = false;
+    run_on_root(*run_.world(), [&] { there = std::filesystem::exists(best / checkpoint_name(best_step_)); });
+    if (run_.world()->all_reduce_value(there ? 1 : 0, ReduceOp::max) > 0) return;
+    best_loss_ = std::numeric_limits<double>::infinity();
+    best_step_ = 0;
+  }
+
   /// One update; a numerical failure leaves the weights before it in `dump/` if the deck says so.
   StepReport step() {
     try {

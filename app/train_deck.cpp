@@ -41,7 +41,7 @@ void describe_train(Section& s) {
   s.integer("batch").min(1).defaults(Index{1}).help(
       "samples in one pass of a domain group: 1 (see accumulate and mesh.ddp)");
   s.integer("accumulate")
-      .min(1)
+      .range(1, 1 << 30)
       .defaults(Index{1})
       .help("samples per domain group and update, one after the other");
   s.choice("loss", {"mse", "l1", "relative_l2", "vrmse"}).defaults("mse").help("of the normalised fields");

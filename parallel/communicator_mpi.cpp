@@ -345,6 +345,8 @@ void MpiCommunicator::barrier() {
   operation->wait();
 }
 
+}  // namespace
+
 std::chrono::milliseconds default_timeout() {
   const char* text = std::getenv("TESSERA_TIMEOUT_SECONDS");
   if (!text) return std::chrono::minutes(10);
@@ -356,8 +358,6 @@ std::chrono::milliseconds default_timeout() {
   }
   return std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * seconds));
 }
-
-}  // namespace
 
 CommPtr world_communicator() {
   MPI_Comm comm = MPI_COMM_NULL;

@@ -4,8 +4,10 @@
 
 namespace tessera {
 
-/// All ranks of the launched program. Collective; MPI must be running. The timeout of waits is 10 minutes, or
-/// the environment variable TESSERA_TIMEOUT_SECONDS.
+/// How long ranks wait for each other: 10 minutes, or the environment variable TESSERA_TIMEOUT_SECONDS.
+std::chrono::milliseconds default_timeout();
+
+/// All ranks of the launched program, with the default timeout. Collective; MPI must be running.
 CommPtr world_communicator();
 
 /// Frees what all ranks share. Collective, once, before MPI_Finalize; no communicator is used afterwards.

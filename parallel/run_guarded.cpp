@@ -18,13 +18,15 @@ struct Failure {
   std::string text;
 };
 
-/// True if all ranks come here within kAgreement.
-bool all_failed(Communicator& guard) {
+/// Waits until all ranks come here; nothing if they do within kAgreement, else who did not.
+std::optional<std::string> ranks_that_go_on(Communicator& guard) {
   try {
     guard.barrier();
-    return true;
-  } catch (const Error&) {
-    return false;
+    return std::nullopt;
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const std::size_t at = text.find("; ");
+    return at == std::string::npos ? text : text.substr(at + 2);
   }
 }
 
@@ -59,9 +61,13 @@ void print_distinct(const std::vector<std::string>& texts) {
 
 /// The exit code where every rank failed; does not return where only some did.
 int end_in_order(Communicator& world, Communicator& guard, const Failure& failure) {
-  if (!all_failed(guard)) {
+  if (const auto others = ranks_that_go_on(guard)) {
     std::fflush(stdout);
-    std::fprintf(stderr, "tessera: rank %d: %s\n", world.rank(), failure.text.c_str());
+    // A rank that waited in vain may have waited for another one that did: those that still hang are the
+    // cause.
+    const bool silence = failure.code == ExitCode::communication;
+    std::fprintf(stderr, "tessera: rank %d: %s%s%s\n", world.rank(), failure.text.c_str(),
+                 silence ? "; after the others gave up, too, " : "", silence ? others->c_str() : "");
     std::fflush(stderr);
     MPI_Abort(MPI_COMM_WORLD, static_cast<int>(failure.code));
   }

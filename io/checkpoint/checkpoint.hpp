@@ -105,4 +105,8 @@ struct KeepPolicy {
 /// being saved. Damaged folders are neither counted nor touched, so the last good one stays.
 void prune_checkpoints(Communicator& comm, const std::filesystem::path& root, const KeepPolicy& keep);
 
+/// Deletes the checkpoints of later steps: a run that goes on from `step` no longer leads to them, and the
+/// newest would be taken for its own. Folders without a manifest are not touched. Collective.
+void discard_later_checkpoints(Communicator& comm, const std::filesystem::path& root, Index step);
+
 }  // namespace tessera

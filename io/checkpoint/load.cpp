@@ -158,6 +158,14 @@ void remove_leftovers(const fs::path& root) {
   for (const fs::path& folder : doomed) fs::remove_all(folder, ec);
 }
 
+/// Renamed first, so that a deletion cut short leaves nothing that looks like a checkpoint.
+void set_aside(const fs::path& folder) {
+  fs::path doomed = folder;
+  doomed += ".deleted.partial";
+  std::error_code ec;
+  fs::rename(folder, doomed, ec);
+}
+
 }  // namespace
 
 std::vector<fs::path> list_checkpoints(const fs::path& root) {
@@ -208,11 +216,17 @@ void prune_checkpoints(Communicator& comm, const fs::path& root, const KeepPolic
       } catch (const Error&) {
         continue;
       }
-      // Renamed first, so that a deletion cut short leaves nothing that looks like a checkpoint.
-      fs::path doomed = folder;
-      doomed += ".deleted.partial";
-      std::error_code ec;
-      fs::rename(folder, doomed, ec);
+      set_aside(folder);
+    }
+    remove_leftovers(root);
+  });
+}
+
+void discard_later_checkpoints(Communicator& comm, const fs::path& root, Index step) {
+  run_on_root(comm, [&] {
+    for (const fs::path& folder : list_checkpoints(root)) {
+      const bool later = step_of_name(folder.filename().string()).value_or(0) > step;
+      if (later && fs::exists(folder / "manifest.json")) set_aside(folder);
     }
     remove_leftovers(root);
   });

@@ -6,6 +6,7 @@
 #include <hdf5.h>
 
 #include "io/hdf5/file_state.hpp"
+#include "io/hdf5/watch.hpp"
 
 namespace tessera::hdf5 {
 namespace {
@@ -97,6 +98,7 @@ void Dataset::transfer(bool writing, const Box& box, Id memory, void* data, Tran
   }
   std::uint64_t nothing = 0;  // HDF5 wants an address even where it moves nothing
   if (!data) data = &nothing;
+  const Watch watch(*file(), writing ? "write" : "read");
   const herr_t status = writing
                             ? H5Dwrite(id(), memory, memory_space.get(), file_space.get(), plist.get(), data)
                             : H5Dread(id(), memory, memory_space.get(), file_space.get(), plist.get(), data);
@@ -134,6 +136,7 @@ std::vector<T> Dataset::read_all(Index most) const {
 
 void Dataset::resize(const Shape& shape) {
   const Lock lock;
+  const Watch watch(*file(), "resize");
   Extents extents{};
   for (int d = 0; d < shape.size(); ++d)
     extents[static_cast<std::size_t>(d)] = static_cast<hsize_t>(shape[d]);

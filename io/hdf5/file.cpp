@@ -1,5 +1,6 @@
 #include "io/hdf5/file.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -11,9 +12,12 @@
 
 #include "io/agree.hpp"
 #include "io/hdf5/file_state.hpp"
+#include "io/hdf5/watch.hpp"
 
 namespace tessera::hdf5 {
 namespace {
+
+std::atomic<bool> abandoned{false};
 
 Handle access_list(Communicator* comm, bool reading) {
   Handle list(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
@@ -59,8 +63,14 @@ void check_readable(const std::string& path) {
 
 }  // namespace
 
+bool files_abandoned() {
+  return abandoned;
+}
+
 FileState::~FileState() {
-  if (parallel && std::uncaught_exceptions() > 0) id.release();
+  if (!parallel || std::uncaught_exceptions() == 0 || !id) return;
+  id.release();
+  abandoned = true;
 }
 
 File File::open(const std::string& path, Communicator* comm) {
@@ -70,9 +80,11 @@ File File::open(const std::string& path, Communicator* comm) {
   } else {
     check_readable(path);
   }
-  const Lock lock;
   File file;
   file.state_ = std::make_shared<FileState>(path, parallel);
+  if (parallel) file.state_->watch = comm->split(0, comm->rank(), "file");
+  const Lock lock;
+  const Watch watch(*file.state_, "open");
   const Handle list = access_list(parallel ? comm : nullptr, true);
   file.state_->id = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, list.get()), H5Fclose);
   if (!file.state_->id) fail_hdf5(path, "cannot open");
@@ -94,9 +106,11 @@ File File::create(const std::string& path, Communicator* comm) {
   } else {
     check_folder();
   }
-  const Lock lock;
   File file;
   file.state_ = std::make_shared<FileState>(path, parallel);
+  if (parallel) file.state_->watch = comm->split(0, comm->rank(), "file");
+  const Lock lock;
+  const Watch watch(*file.state_, "create");
   const Handle list = access_list(parallel ? comm : nullptr, false);
   file.state_->id = Handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, list.get()), H5Fclose);
   if (!file.state_->id) fail_hdf5(path, "cannot create");
@@ -121,7 +135,10 @@ bool File::parallel() const {
 void File::close() {
   if (!state_) return;
   const std::string path = state_->path;
-  const bool good = state_->id.reset();
+  const bool good = [&] {
+    const Watch watch(*state_, "close");
+    return state_->id.reset();
+  }();
   state_.reset();
   if (!good) fail_hdf5(path, "cannot close, the file is incomplete");
 }

@@ -57,4 +57,8 @@ class File {
   std::shared_ptr<FileState> state_;
 };
 
+/// True once a parallel file was left open because an exception unwound the stack. HDF5 closes such a file
+/// collectively in MPI_Finalize, where it may wait for ever: end the program without it.
+bool files_abandoned();
+
 }  // namespace tessera::hdf5

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "io/hdf5/handle.hpp"
+#include "parallel/communicator.hpp"
 
 namespace tessera::hdf5 {
 
@@ -16,6 +17,7 @@ struct FileState {
 
   std::string path;
   bool parallel = false;
+  CommPtr watch;  ///< its ranks, for Watch; null for a file of one process
   Handle id;
 };
 

@@ -5,6 +5,7 @@
 
 #include "io/hdf5/file.hpp"
 #include "io/hdf5/file_state.hpp"
+#include "io/hdf5/watch.hpp"
 #include "io/hint.hpp"
 
 namespace tessera::hdf5 {
@@ -120,6 +121,7 @@ Group Group::create_group(const std::string& name) {
 
 Dataset Group::create_dataset(const std::string& name, const DatasetSpec& spec) {
   const Lock lock;
+  const Watch watch(*file(), "create a dataset");
   std::array<hsize_t, kMaxDims> extent{}, most{}, chunk{};
   for (int d = 0; d < spec.shape.size(); ++d) {
     const auto i = static_cast<std::size_t>(d);
