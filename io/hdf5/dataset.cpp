@@ -103,11 +103,12 @@ void Dataset::transfer(bool writing, const Box& box, Id memory, void* data, Tran
                             ? H5Dwrite(id(), memory, memory_space.get(), file_space.get(), plist.get(), data)
                             : H5Dread(id(), memory, memory_space.get(), file_space.get(), plist.get(), data);
   if (status >= 0) return;
+  if (writing) fail_write(*file(), where(), "cannot write " + to_string(box));
   const std::string text = take_error_text();
   if (const std::string filters = filters_of(id()); !filters.empty()) {
     fail(ExitCode::input_file, where(), "compressed with a filter that this HDF5 does not have: {}", filters);
   }
-  fail(ExitCode::input_file, where(), "cannot {} {}: {}", writing ? "write" : "read", to_string(box), text);
+  fail(ExitCode::input_file, where(), "cannot read {}: {}", to_string(box), text);
 }
 
 template <typename T>
@@ -140,7 +141,8 @@ void Dataset::resize(const Shape& shape) {
   Extents extents{};
   for (int d = 0; d < shape.size(); ++d)
     extents[static_cast<std::size_t>(d)] = static_cast<hsize_t>(shape[d]);
-  if (H5Dset_extent(id(), extents.data()) < 0) fail_hdf5(where(), "cannot resize to " + to_string(shape));
+  if (H5Dset_extent(id(), extents.data()) < 0)
+    fail_write(*file(), where(), "cannot resize to " + to_string(shape));
   shape_ = shape;
 }
 

@@ -134,13 +134,9 @@ bool File::parallel() const {
 
 void File::close() {
   if (!state_) return;
-  const std::string path = state_->path;
-  const bool good = [&] {
-    const Watch watch(*state_, "close");
-    return state_->id.reset();
-  }();
-  state_.reset();
-  if (!good) fail_hdf5(path, "cannot close, the file is incomplete");
+  const std::shared_ptr<FileState> state = std::move(state_);
+  const Watch watch(*state, "close");
+  if (!state->id.reset()) fail_write(*state, state->path, "cannot close, the file is incomplete");
 }
 
 }  // namespace tessera::hdf5

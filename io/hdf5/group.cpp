@@ -145,7 +145,7 @@ Dataset Group::create_dataset(const std::string& name, const DatasetSpec& spec) 
   Handle dataset(
       H5Dcreate2(id(), name.c_str(), type.get(), space.get(), H5P_DEFAULT, plist.get(), H5P_DEFAULT),
       H5Dclose);
-  if (!dataset) fail_hdf5(file()->path + ": " + absolute(name), "cannot create dataset");
+  if (!dataset) fail_write(*file(), file()->path + ": " + absolute(name), "cannot create dataset");
   return Dataset(file(), std::move(dataset), absolute(name));
 }
 

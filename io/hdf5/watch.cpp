@@ -1,6 +1,7 @@
 #include "io/hdf5/watch.hpp"
 
 #include <cstdio>
+#include <filesystem>
 
 #include <mpi.h>
 
@@ -11,6 +12,13 @@ namespace {
 
 /// How long the ranks whose call hangs, too, may take to answer.
 constexpr std::chrono::milliseconds kRollCall{2000};
+
+void end_program(const Communicator& comm, ExitCode code, const std::string& text) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "tessera: rank %d: %s\n", comm.world_rank(comm.rank()), text.c_str());
+  std::fflush(stderr);
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+}
 
 }  // namespace
 
@@ -42,12 +50,26 @@ void Watch::guard() {
     const std::size_t at = text.find("; ");
     silent = at == std::string::npos ? text : text.substr(at + 2);
   }
-  std::fflush(stdout);
-  std::fprintf(stderr, "tessera: rank %d: [%s] cannot %s: timed out after %.3g s; %s\n",
-               comm_->world_rank(comm_->rank()), path_.c_str(), operation_.c_str(),
-               std::chrono::duration<double>(limit).count(), silent.c_str());
-  std::fflush(stderr);
-  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::communication));
+  end_program(*comm_, ExitCode::communication,
+              fmt::format("[{}] cannot {}: timed out after {:.3g} s; {}", path_, operation_,
+                          std::chrono::duration<double>(limit).count(), silent));
+}
+
+void fail_write(const FileState& file, const std::string& where, const std::string& what) {
+  try {
+    fail_hdf5(where, what);
+  } catch (const Error& error) {
+    if (!file.watch) throw;
+    try {
+      file.watch->set_timeout(kRollCall);
+      file.watch->barrier();
+    } catch (const Error&) {
+      std::error_code ec;
+      std::filesystem::remove(file.path, ec);
+      end_program(*file.watch, error.code(), error.what());
+    }
+    throw;
+  }
 }
 
 }  // namespace tessera::hdf5

@@ -30,4 +30,9 @@ class Watch {
   std::thread thread_;
 };
 
+/// After a failed collective call that writes: throws Error(input_file) if it failed on every rank. Where it
+/// did not, the others may wait inside HDF5 for this one without a limit: prints the error, removes the
+/// unfinished file and ends the program.
+[[noreturn]] void fail_write(const FileState& file, const std::string& where, const std::string& what);
+
 }  // namespace tessera::hdf5

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -73,6 +74,19 @@ class Failures(Program):
                                         deck, "-d", "run", "--quiet", "mesh.domain=3")
         self.assertEqual(code, 5, text)
         self.assertRegex(text, r"not arrived: .*rank 1")
+
+    def test_a_full_disk_ends_the_run(self):
+        def limit_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (32 << 20, 32 << 20))
+
+        deck = self.write("simulate.yaml", SIMULATION.replace("STEPS", "40"))
+        command = ["mpirun", "-n", "2", self.program, "simulate", deck, "-d", "run", "--quiet", "simulate.grid=[512, 512]"]
+        end = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False,
+                             preexec_fn=limit_files)
+        self.assertEqual(end.returncode, 3, end.stderr)
+        self.assertIn("trajectory_00000.hdf5", end.stderr)
+        self.assertEqual(os.listdir(self.path("run", "data", "train")), [])
 
     def test_force_starts_a_run_of_its_own(self):
         self.simulate("data_run", 12)
