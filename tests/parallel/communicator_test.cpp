@@ -272,8 +272,10 @@ TEST(Timeout, NamesTheRanksThatHaveNotArrived) {
   const CommPtr late = world()->split(0, -me(), "late");  // group rank = size - 1 - world rank
   late->barrier();
   late->set_timeout(milliseconds(300));
+  constexpr int gave_up = 4;
+  float token = 0;
   if (me() == 0) {
-    std::this_thread::sleep_for(milliseconds(900));
+    for (int r = 1; r < ranks(); ++r) world()->receive(&token, 1, DType::f32, r, gave_up);
     late->set_timeout(milliseconds(20000));
     late->barrier();  // the others are there already
   } else {
@@ -282,6 +284,7 @@ TEST(Timeout, NamesTheRanksThatHaveNotArrived) {
     EXPECT_NE(text.find("barrier on 'late'"), std::string::npos) << text;
     EXPECT_NE(text.find("sequence number 2"), std::string::npos) << text;
     EXPECT_EQ(text.substr(text.size() - missing.size()), missing) << text;
+    world()->send(&token, 1, DType::f32, 0, gave_up);
   }
   world()->barrier();
 }
@@ -293,6 +296,7 @@ TEST(Timeout, OfAMessageNamesItsPeer) {
   const int from = (me() + 1) % ranks();
   const std::string text = failure_of([&] { quiet->receive(&value, 1, DType::f32, from, 3); });
   EXPECT_NE(text.find(fmt::format("from rank {}, tag 3", from)), std::string::npos) << text;
+  world()->barrier();  // nobody waits any more
   quiet->set_timeout(milliseconds(20000));
   quiet->send(&value, 1, DType::f32, (me() + ranks() - 1) % ranks(), 3);  // so that no receive stays open
   world()->barrier();
