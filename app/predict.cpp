@@ -282,6 +282,8 @@ Schema predict_schema() {
 }
 
 int predict(const CommPtr& world, const CommandLine& line) {
+  if (line.restart)
+    fail(ExitCode::usage, "command line", "-r: a forecast has no checkpoints; --force makes it anew");
   Run run(world, line, predict_schema());
   Prediction prediction(run);
   prediction.describe();

@@ -88,15 +88,18 @@ class Training {
         progress.note(fmt::format("update {} left out: loss or gradient not finite", report.step));
       if (validation_due()) validate(history, progress);
       const StopControl::Wish wish = control.poll();
-      const bool stop = wish == StopControl::Wish::stop || wish == StopControl::Wish::checkpoint_and_stop;
-      if (stop && wish == StopControl::Wish::stop) return ExitCode::stopped_early;
+      if (wish == StopControl::Wish::stop) {
+        progress.note(fmt::format("stopped after update {} without a checkpoint", report.step));
+        return ExitCode::stopped_early;
+      }
       if (wish != StopControl::Wish::carry_on || checkpoint_due()) control.set_checkpoint_time(save());
-      if (stop) {
+      if (wish == StopControl::Wish::checkpoint_and_stop) {
         progress.note(fmt::format("stopped after update {}; continue with -r latest", report.step));
         return ExitCode::stopped_early;
       }
     }
-    if (last_validation_ != trainer_->steps()) validate(history, progress);
+    const bool worked = !restart_ || trainer_->steps() > restart_->step();
+    if (worked && last_validation_ != trainer_->steps()) validate(history, progress);
     if (last_saved_ != trainer_->steps()) save();
     progress.finish();
     return ExitCode::done;
