@@ -14,7 +14,6 @@ tessera_test_packages=(libgtest-dev python3 procps)
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-export OMPI_MCA_odls_base_sigkill_timeout=60          # time for a checkpoint after TERM
 export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers often forbid reading another process's memory
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
