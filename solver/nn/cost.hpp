@@ -31,7 +31,7 @@ struct Traffic {
   Index bytes = 0;
   bool operator==(const Traffic&) const = default;
 };
-/// By tensor operator and communication: {"conv", "send"}, {"group_norm", "all_gather"}.
+/// By tensor operator and communication: {"conv", "send"}, {"gradient reducer", "all_reduce"}.
 using TrafficTable = std::map<std::pair<std::string, std::string>, Traffic>;
 
 /// What surrounds the model in training.

@@ -1,6 +1,7 @@
 #include "solver/nn/cost_layers.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "solver/ops/conv/conv_backend.hpp"
 #include "solver/ops/norm/column_kernels.hpp"
@@ -143,6 +144,18 @@ Field layer_norm(Tape& tape, const Field& x) {
   return y;
 }
 
+namespace {
+
+/// Every rank's `bytes` of statistics on every rank, as gather_messages().
+void gather(Ledger& ledger, Index bytes) {
+  if (ledger.ranks() == 1) return;
+  const auto rounds = static_cast<Index>(std::bit_width(static_cast<unsigned>(ledger.ranks() - 1)));
+  ledger.communicate("group_norm", "send", rounds, (ledger.ranks() - 1) * bytes);
+  ledger.bytes(ledger.ranks() * bytes);
+}
+
+}  // namespace
+
 Field group_norm(Tape& tape, const Field& x, Index groups) {
   Ledger& ledger = tape.ledger();
   norm::Columns columns;
@@ -150,10 +163,7 @@ Field group_norm(Tape& tape, const Field& x, Index groups) {
   const Index elements = columns.rows * x.channels, blocks = columns.blocks() * x.channels;
   const Storage moments = ledger.bytes(groups * kMoment);
   ledger.elements(3 * blocks);
-  if (ledger.ranks() > 1) {
-    ledger.communicate("group_norm", "all_gather", 1, groups * kMoment);
-    ledger.bytes(ledger.ranks() * groups * kMoment);
-  }
+  gather(ledger, groups * kMoment);
   Field y{x.cuts, x.channels};
   y.storage = ledger.elements(elements);
   const Storage stats = ledger.elements(2 * x.channels);
@@ -162,7 +172,7 @@ Field group_norm(Tape& tape, const Field& x, Index groups) {
     ledger.elements(2 * blocks);
     const Storage gw = ledger.elements(n), gb = ledger.elements(n);
     const Storage totals = ledger.bytes(2 * groups * kDouble);
-    if (ledger.ranks() > 1) ledger.communicate("group_norm", "all_reduce", 1, 2 * groups * kDouble);
+    gather(ledger, 2 * groups * kDouble);
     const Storage gx = ledger.elements(elements);
     ledger.elements(3 * n);
     return Grads{gx};

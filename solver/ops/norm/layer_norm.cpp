@@ -45,7 +45,8 @@ Tensor layer_norm_dx(const RowBackward<T, Compute<T>>& in, const CommGroups& gro
   } else {
     const DeviceArray<double> sums(2 * in.rows);
     rows_sums(in, sums.data());
-    sum_over(groups, sums);
+    // One sum per row: too many for every rank to see those of all others.
+    for (const CommPtr& comm : groups) all_reduce(*comm, sums, ReduceOp::sum);
     rows_dx(in, sums.data(), dx.data<T>());
   }
   return dx;

@@ -34,7 +34,10 @@ using CommGroups = std::vector<CommPtr>;
 /// cut.
 CommGroups groups_over(const Layout& layout, int first, int last);
 
-/// Each moment merged over the ranks, in rank order: the same bits on every rank.
+// Both work element by element, in rank order, so that every rank gets the same bits, by point-to-point
+// messages that hold every rank's array: for as many numbers as there are channels, not for one per cell.
+
+/// Each moment merged over the ranks.
 void merge_over(const CommGroups& groups, const DeviceArray<Moment>& moments);
 /// Each value summed over the ranks.
 void sum_over(const CommGroups& groups, const DeviceArray<double>& values);

@@ -6,9 +6,9 @@ namespace tessera {
 
 // Normalisations y = (x - mean) / sqrt(variance + eps) * weight + bias. They differ in the set of dimensions
 // over which mean and (biased) variance are taken. Where a mesh axis cuts one of these, the ranks' (count,
-// mean, M2) are merged in rank order (Chan, Golub, LeVeque 1983), and the backward pass adds its two sums
-// over the same ranks in one message. `weight` and `bias` may be undefined (1 and 0), and may be f32 beside
-// bf16 activations. A Partial x is reduced first.
+// mean, M2) travel as point-to-point messages and are merged in rank order (Chan, Golub, LeVeque 1983), the
+// same on every rank; so are the two sums of the backward pass. `weight` and `bias` may be undefined (1 and
+// 0), and may be f32 beside bf16 activations. A Partial x is reduced first.
 
 /// Over the trailing dimensions `normalized_shape`; weight and bias have that shape.
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
