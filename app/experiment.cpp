@@ -6,17 +6,6 @@
 #include "app/model_deck.hpp"
 
 namespace tessera {
-namespace {
-
-Layout with_channels(const Layout& grid, Index channels) {
-  Shape shape = grid.shape();
-  shape.back() = channels;
-  std::vector<Partition> partitions;
-  for (int a = 0; a < grid.mesh().axes(); ++a) partitions.push_back(grid.partition(a));
-  return Layout(grid.mesh(), grid.placements(), shape, partitions);
-}
-
-}  // namespace
 
 void describe_experiment(Section& s) {
   s.section("data", describe_data).help("files, splits, and what a sample is made of");
@@ -27,7 +16,7 @@ Experiment make_experiment(const Deck& deck, const Deck& mesh_deck, const CommPt
                            const std::optional<DataNormalisation>& known) {
   Experiment e;
   e.mesh = make_mesh(mesh_deck, world);
-  e.domain = domain_mesh(e.mesh);
+  e.domain = e.mesh.without("ddp");
   e.data = open_data(deck);
   const Shape grid = e.data.grid();
   const Deck model = deck.section("model");
@@ -38,7 +27,7 @@ Experiment make_experiment(const Deck& deck, const Deck& mesh_deck, const CommPt
   std::shared_ptr<SeasonalTerm> seasonal;
   if (e.data.seasonal) {
     seasonal = std::make_shared<SeasonalTerm>(*e.data.seasonal,
-                                              with_channels(e.grid, e.data.spec.output_channels()));
+                                              e.grid.with_extent(-1, e.data.spec.output_channels()));
   }
   e.surrogate = std::make_shared<Surrogate>(make_model(config, seed), seasonal);
   for (int i = 0; i < 3; ++i) {

@@ -115,14 +115,6 @@ Mesh make_mesh(const Deck& deck, const CommPtr& world) {
   return Mesh(world, mesh_axes(deck, world->size()));
 }
 
-Mesh domain_mesh(const Mesh& mesh) {
-  std::vector<std::string> names;
-  for (int a = 0; a < mesh.axes(); ++a) {
-    if (mesh.axis_name(a) != "ddp") names.emplace_back(mesh.axis_name(a));
-  }
-  return mesh.sub(names);
-}
-
 Layout grid_layout(const Deck& deck, const Mesh& domain, const Shape& grid, const Shape& unit) {
   std::vector<MeshAxis> axes{{"ddp", 1}};
   Placements placements;

@@ -20,9 +20,6 @@ std::vector<Partition> grid_cuts(const Deck& deck, std::span<const MeshAxis> axe
 /// fit the ranks.
 Mesh make_mesh(const Deck& deck, const CommPtr& world);
 
-/// The mesh of this rank's domain group.
-Mesh domain_mesh(const Mesh& mesh);
-
 /// How (1, *grid, 1) is cut over a domain mesh: axis i of the mesh cuts grid axis i. Even and weighted cut
 /// points are rounded to multiples of `unit[i]` cells (a model's patch).
 Layout grid_layout(const Deck& deck, const Mesh& domain, const Shape& grid, const Shape& unit);

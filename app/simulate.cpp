@@ -58,12 +58,10 @@ Plan make_plan(const Run& run) {
     }
   }
   plan.mesh = make_mesh(deck, run.world());
-  plan.domain = domain_mesh(plan.mesh);
+  plan.domain = plan.mesh.without("ddp");
   const ShallowWaterOptions& o = plan.water.options;
   plan.grid = grid_layout(deck, plan.domain, {o.ny, o.nx}, {1, 1});
-  std::vector<Partition> cuts;
-  for (int a = 0; a < plan.domain.axes(); ++a) cuts.push_back(plan.grid.partition(a));
-  plan.state = Layout(plan.domain, plan.grid.placements(), {1, o.ny, o.nx, 3}, cuts);
+  plan.state = plan.grid.with_extent(-1, 3);
   return plan;
 }
 

@@ -44,8 +44,9 @@ InlineVector<int> axes_of_dims(const Mesh& mesh, const Placements& placements, c
     const int dim = placements[a].dim;
     require(dim >= 0 && dim < shape.size(), "layout", "{} on mesh axis '{}' does not fit shape {}",
             to_string(placements[a]), mesh.axis_name(a), to_string(shape));
-    require(axis_of_dim[dim] < 0, "layout", "mesh axes '{}' and '{}' both shard dimension {}",
-            mesh.axis_name(std::max(axis_of_dim[dim], 0)), mesh.axis_name(a), dim);
+    require(axis_of_dim[dim] < 0, "layout",
+            "mesh axes '{}' and '{}' both shard dimension {} of {}, expected one at most",
+            mesh.axis_name(std::max(axis_of_dim[dim], 0)), mesh.axis_name(a), dim, to_string(shape));
     axis_of_dim[dim] = a;
   }
   return axis_of_dim;
@@ -158,6 +159,23 @@ Layout Layout::with_placement(int mesh_axis, Placement placement, Partition part
 Layout Layout::with_placement(int mesh_axis, Placement placement) const {
   require(!placement.is_shard(), "layout", "{} needs a partition", to_string(placement));
   return with_placement(mesh_axis, placement, no_partition());
+}
+
+Layout Layout::with_extent(int dim, Index extent,
+                           const std::function<Partition(const Partition&)>& cuts) const {
+  Shape shape = impl_->shape;
+  if (dim < 0) dim += shape.size();
+  require(dim >= 0 && dim < shape.size(), "layout", "dimension {} of {}", dim, to_string(shape));
+  shape[dim] = extent;
+  std::vector<Partition> partitions = impl_->partitions;
+  if (const int axis = mesh_axis_of(dim); axis >= 0) {
+    partitions[static_cast<std::size_t>(axis)] = cuts(partition(axis));
+  }
+  return Layout(impl_->mesh, impl_->placements, shape, std::move(partitions));
+}
+
+Layout Layout::with_extent(int dim, Index extent) const {
+  return with_extent(dim, extent, [](const Partition& cuts) { return cuts; });
 }
 
 Layout Layout::reduced() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,6 +56,11 @@ class Layout {
   /// The same layout with other placements, shape or cut points on chosen axes.
   Layout with_placement(int mesh_axis, Placement placement, Partition partition) const;
   Layout with_placement(int mesh_axis, Placement placement) const;  ///< Replicate or Partial
+  /// The same placements with `extent` indices along dimension `dim` (counted from the end if negative). A
+  /// mesh axis that shards it gets the cut points cuts(its partition), or keeps its own, which then have to
+  /// cover `extent`.
+  Layout with_extent(int dim, Index extent, const std::function<Partition(const Partition&)>& cuts) const;
+  Layout with_extent(int dim, Index extent) const;
   /// Every axis whose placement is Partial made Replicate: the layout of this tensor's gradient, and of its
   /// reduced value.
   Layout reduced() const;

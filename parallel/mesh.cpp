@@ -170,6 +170,14 @@ Mesh Mesh::sub(std::span<const std::string> names) const {
   return mesh;
 }
 
+Mesh Mesh::without(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const MeshAxis& axis : impl_->axes) {
+    if (axis.name != name) names.push_back(axis.name);
+  }
+  return names.empty() ? Mesh() : sub(names);
+}
+
 std::string to_string(const Mesh& mesh) {
   if (!mesh) return "()";
   std::vector<MeshAxis> axes;

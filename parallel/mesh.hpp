@@ -54,6 +54,10 @@ class Mesh {
   /// Collective the first time, cached afterwards.
   Mesh sub(std::span<const std::string> names) const;
 
+  /// The mesh of all axes but the named one (which need not exist), as sub() makes it; no mesh where there is
+  /// no other axis.
+  Mesh without(std::string_view name) const;
+
   /// Same handle, hence same ranks, axes and communicators.
   bool operator==(const Mesh& other) const { return impl_ == other.impl_; }
 

@@ -147,12 +147,7 @@ ShallowWater::ShallowWater(ShallowWaterOptions options, Layout layout)
 }
 
 Layout ShallowWater::layout_with_channels(Index channels) const {
-  std::vector<Partition> partitions;
-  for (int a = 0; a < layout_.mesh().axes(); ++a) {
-    partitions.push_back(layout_.placement(a).is_shard() ? layout_.partition(a) : Partition::even(0, 1));
-  }
-  return Layout(layout_.mesh(), layout_.placements(), {1, options_.ny, options_.nx, channels},
-                std::move(partitions));
+  return layout_.with_extent(-1, channels);
 }
 
 double ShallowWater::bed_at(Index j, Index i) const {

@@ -18,15 +18,6 @@ void broadcast(Communicator& comm, const Tensor& t) {
   copy_bytes(t.raw(), MemorySpace::device, staged.data(), MemorySpace::host, t.bytes());
 }
 
-/// The mesh of all axes but ddp; none if there is no other.
-Mesh domain_axes(const Mesh& mesh) {
-  std::vector<std::string> names;
-  for (int a = 0; a < mesh.axes(); ++a) {
-    if (mesh.axis_name(a) != "ddp") names.emplace_back(mesh.axis_name(a));
-  }
-  return names.empty() ? Mesh() : mesh.sub(names);
-}
-
 }  // namespace
 
 DataParallel::DataParallel(const Mesh& mesh, std::vector<NamedTensor> parameters,
@@ -34,7 +25,7 @@ DataParallel::DataParallel(const Mesh& mesh, std::vector<NamedTensor> parameters
   std::vector<NamedTensor> plain, sharded;
   for (NamedTensor& p : parameters) (p.tensor.is_shard() ? sharded : plain).push_back(p);
   const int ddp = mesh.axis_size("ddp");
-  add_reducer(mesh.comm_ptr(), domain_axes(mesh), ddp, plain, options);
+  add_reducer(mesh.comm_ptr(), mesh.without("ddp"), ddp, plain, options);
   // Each domain rank owns its cells: only the replicas along ddp hold the same ones.
   const std::string axis = "ddp";
   if (!sharded.empty()) add_reducer(mesh.sub({&axis, 1}).comm_ptr(), {}, ddp, sharded, options);

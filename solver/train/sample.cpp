@@ -127,13 +127,7 @@ SampleMaker::SampleMaker(FieldSourcePtr source, SampleSpec spec, Normalisation f
       coordinates_(coordinate_values(source->fields(), spec_.coordinates, grid_box(grid))) {}
 
 Layout SampleMaker::layout(Index channels) const {
-  Shape shape = grid_.shape();
-  shape.back() = channels;
-  std::vector<Partition> partitions;
-  for (int a = 0; a < grid_.mesh().axes(); ++a) {
-    partitions.push_back(grid_.placement(a).is_shard() ? grid_.partition(a) : Partition({0, 0}));
-  }
-  return Layout(grid_.mesh(), grid_.placements(), shape, partitions);
+  return grid_.with_extent(-1, channels);
 }
 
 std::vector<float> SampleMaker::normalised(Index trajectory, Index step) {

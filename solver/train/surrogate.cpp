@@ -7,24 +7,11 @@
 #include "solver/ops/reduce/reduce.hpp"
 
 namespace tessera {
-namespace {
-
-/// (1, *grid, fields) -> (terms, *grid, fields), cut alike.
-Layout weight_layout(const Layout& field, Index terms) {
-  Shape shape = field.shape();
-  shape[0] = terms;
-  std::vector<Partition> partitions;
-  for (int a = 0; a < field.mesh().axes(); ++a) {
-    partitions.push_back(field.placement(a).is_shard() ? field.partition(a) : Partition({0, 0}));
-  }
-  return Layout(field.mesh(), field.placements(), shape, partitions);
-}
-
-}  // namespace
 
 SeasonalTerm::SeasonalTerm(Harmonics harmonics, const Layout& field_layout)
     : harmonics_(harmonics),
-      weight_(parameter("weight", weight_layout(field_layout, 2 * harmonics.count + 1), Init::constant(0),
+      // (1, *grid, fields) -> (terms, *grid, fields), cut alike
+      weight_(parameter("weight", field_layout.with_extent(0, 2 * harmonics.count + 1), Init::constant(0),
                         DType::f32)) {}
 
 Tensor SeasonalTerm::operator()(Index step) const {

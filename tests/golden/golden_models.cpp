@@ -55,14 +55,9 @@ Mesh parse_mesh(const CommPtr& world, const std::string& text) {
 
 /// The mesh of all axes but ddp, or of this rank alone where there is no other.
 Mesh domain_of(const CommPtr& world, const Mesh& mesh) {
-  std::vector<std::string> names;
-  for (int a = 0; a < mesh.axes(); ++a) {
-    if (mesh.axis_name(a) != "ddp") names.emplace_back(mesh.axis_name(a));
-  }
-  if (names.empty()) {
-    return Mesh(world->split(world->rank(), 0, "domain"), std::vector<MeshAxis>{{"domain", 1}});
-  }
-  return mesh.sub(names);
+  const Mesh domain = mesh.without("ddp");
+  if (domain) return domain;
+  return Mesh(world->split(world->rank(), 0, "domain"), std::vector<MeshAxis>{{"domain", 1}});
 }
 
 Tensor loss_of(const std::string& name, const Tensor& prediction, const Tensor& target) {
@@ -73,7 +68,7 @@ Tensor loss_of(const std::string& name, const Tensor& prediction, const Tensor& 
   fail(ExitCode::input_file, "golden", "unknown loss '{}'", name);
 }
 
-/// Cut points of (1, *grid): domain axis i shards grid axis i.
+/// Cut points of (1, *grid, 1): domain axis i shards grid axis i.
 Layout grid_layout(const ModelCase& c, const Mesh& domain, Cuts cuts, std::uint64_t seed) {
   if (domain.axes() > c.config.grid.size()) {
     fail(ExitCode::usage, "--mesh", "{} domain axes for a grid {}", domain.axes(), to_string(c.config.grid));
@@ -83,18 +78,10 @@ Layout grid_layout(const ModelCase& c, const Mesh& domain, Cuts cuts, std::uint6
   grid.input_order = {"grid"};
   grid.inputs["grid"].shape = c.config.grid;
   grid.inputs["grid"].shape.insert(0, 1);
+  grid.inputs["grid"].shape.push_back(1);
   std::vector<int> dims;
   for (int a = 0; a < domain.axes(); ++a) dims.push_back(1 + a);
   return layouts_of(grid, {{"grid", dims}}, domain, cuts, seed).at("grid");
-}
-
-/// The layout of (1, *grid, channels).
-Layout field_layout(const Layout& grid, Index channels) {
-  Shape shape = grid.shape();
-  shape.push_back(channels);
-  std::vector<Partition> partitions;
-  for (int a = 0; a < grid.mesh().axes(); ++a) partitions.push_back(grid.partition(a));
-  return Layout(grid.mesh(), grid.placements(), shape, partitions);
 }
 
 /// A training run: the library's side of a case on one mesh and partition.
@@ -172,7 +159,7 @@ class Run {
 
   /// Fields are cut like the grid; classes stay plain.
   Tensor on_grid(const Tensor& t) const {
-    return t.ndim() < 3 ? t : scatter(t, field_layout(grid_, t.dim(-1)), type_);
+    return t.ndim() < 3 ? t : scatter(t, grid_.with_extent(-1, t.dim(-1)), type_);
   }
 
   static void keep_output(Array& outputs, Index b, const Tensor& prediction) {

@@ -104,6 +104,16 @@ TEST(Mesh, SubMeshesAreCached) {
   EXPECT_TRUE(mesh.sub(all) == mesh);
 }
 
+TEST(Mesh, WithoutAnAxis) {
+  const int p = world()->size();
+  const int rows = p % 2 == 0 ? 2 : 1;
+  const Mesh mesh = make({{"ddp", rows}, {"y", -1}, {"x", 1}});
+  const std::vector<std::string> domain{"y", "x"};
+  EXPECT_TRUE(mesh.without("ddp") == mesh.sub(domain));
+  EXPECT_TRUE(mesh.without("z") == mesh);
+  EXPECT_FALSE(make({{"ddp", p}}).without("ddp"));
+}
+
 TEST(Layout, BoxesTileTheIndexSpace) {
   const int p = world()->size();
   const int rows = p % 2 == 0 ? 2 : 1;
@@ -155,8 +165,48 @@ TEST(Layout, RefusesWhatDoesNotFit) {
   EXPECT_THROW(Layout(mesh, {Shard(1), Replicate()}, {6}, {good, one}), Error);
   EXPECT_THROW(Layout(mesh, {Shard(0), Replicate()}, {7}, {good, one}), Error);
   EXPECT_THROW(Layout(mesh, {Shard(0), Replicate()}, {6}, {Partition::even(6, p + 1), one}), Error);
-  EXPECT_THROW(Layout(mesh, {Shard(0), Shard(0)}, {6}, {good, one}), Error);
   EXPECT_THROW(Layout(mesh, {Shard(0), Replicate()}, {6}, {}), Error);
+}
+
+/// The text of the error that `make_layout` throws.
+std::string nested_refusal(const std::function<Layout()>& make_layout) {
+  try {
+    make_layout();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Layout, RefusesNestedShardingByName) {
+  const int p = world()->size();
+  const Mesh mesh = make({{"outer", 1}, {"rows", p}, {"columns", 1}});
+  const std::string want =
+      "[layout] mesh axes 'rows' and 'columns' both shard dimension 1 of (2, 6), expected one at most";
+  const Partition rows = Partition::even(6, p), columns = Partition::even(6, 1);
+  EXPECT_EQ(nested_refusal([&] {
+              return Layout(mesh, {Replicate(), Shard(1), Shard(1)}, {2, 6}, {columns, rows, columns});
+            }),
+            want);
+  EXPECT_EQ(nested_refusal([&] { return Layout::even(mesh, {Shard(0), Shard(1), Shard(1)}, {2, 6}); }), want);
+  const Layout cut = Layout::even(mesh, {Replicate(), Shard(1), Replicate()}, {2, 6});
+  EXPECT_EQ(nested_refusal([&] { return cut.with_placement(2, Shard(1), columns); }), want);
+}
+
+TEST(Layout, WithAnotherExtent) {
+  const int p = world()->size();
+  const Mesh mesh = make({{"sums", 1}, {"domain", p}});
+  const Layout layout = Layout::even(mesh, {Partial(), Shard(1)}, {2, p + 1, 3});
+  const Layout other = Layout::even(mesh, {Partial(), Shard(1)}, {2, p + 1, 8});
+  EXPECT_TRUE(layout.with_extent(2, 8) == other);
+  EXPECT_TRUE(layout.with_extent(-1, 8) == other);
+  EXPECT_TRUE(layout.with_extent(1, p + 1) == layout);
+  const auto doubled = [](const Partition& cuts) { return cuts.transposed(2, 2 * cuts.extent()); };
+  const Layout twice = layout.with_extent(1, 2 * p + 2, doubled);
+  for (int r = 0; r < p; ++r) EXPECT_EQ(twice.range(r, 1).lo, 2 * layout.range(r, 1).lo);
+  EXPECT_EQ(twice.shape(), (Shape{2, 2 * p + 2, 3}));
+  EXPECT_THROW(layout.with_extent(1, p + 2), Error);
+  EXPECT_THROW(layout.with_extent(3, 1), Error);
 }
 
 }  // namespace

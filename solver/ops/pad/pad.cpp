@@ -34,14 +34,12 @@ Partition shifted(const Partition& cuts, Index lo, Index extent) {
 /// `from` with every dimension d of shape[d] elements and its cut points moved by lo[d].
 Layout shifted(const Layout& from, const Shape& lo, const Shape& shape) {
   if (!from) return {};
-  std::vector<Partition> partitions;
-  for (int m = 0; m < from.mesh().axes(); ++m) {
-    const Placement& placement = from.placement(m);
-    partitions.push_back(placement.is_shard()
-                             ? shifted(from.partition(m), lo[placement.dim], shape[placement.dim])
-                             : Partition::even(0, from.mesh().axis_size(m)));
+  Layout moved = from;
+  for (int d = 0; d < shape.size(); ++d) {
+    moved =
+        moved.with_extent(d, shape[d], [&](const Partition& cuts) { return shifted(cuts, lo[d], shape[d]); });
   }
-  return Layout(from.mesh(), from.placements(), shape, std::move(partitions));
+  return moved;
 }
 
 /// What `box` needs if its index i on dimension d is index i - lo[d] of an axis of source[d] elements.

@@ -60,7 +60,7 @@ Tensor index_select(const Tensor& x_in, int dim_in, const Tensor& index) {
   Shape shape = x.shape();
   shape[dim] = total;
   const auto even = [&](const Partition& cuts) { return Partition::even(total, cuts.parts()); };
-  const Layout layout = x.is_shard() ? with_extent(x.layout(), dim, total, even) : Layout();
+  const Layout layout = x.is_shard() ? x.layout().with_extent(dim, total, even) : Layout();
   const bool whole = !x.is_shard() || !x.layout().is_sharded(dim);
   if (whole && is_floating(x.dtype())) return select_locally(x, dim, indices, layout);
   std::vector<AxisSource> from(static_cast<std::size_t>(x.ndim()));

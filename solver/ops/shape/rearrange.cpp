@@ -25,22 +25,6 @@ int checked_dim(const Tensor& x, int dim, const char* op) {
   return own;
 }
 
-Layout with_extent(const Layout& layout, int dim, Index extent,
-                   const std::function<Partition(const Partition&)>& cuts) {
-  Shape shape = layout.shape();
-  shape[dim] = extent;
-  std::vector<Partition> partitions;
-  for (int m = 0; m < layout.mesh().axes(); ++m) {
-    const Placement& p = layout.placement(m);
-    if (!p.is_shard()) {
-      partitions.push_back(Partition({0, 0}));
-    } else {
-      partitions.push_back(p.dim == dim ? cuts(layout.partition(m)) : layout.partition(m));
-    }
-  }
-  return Layout(layout.mesh(), layout.placements(), shape, std::move(partitions));
-}
-
 Tensor rearrange(const char* op, const Tensor& x, const Layout& layout, const Shape& shape,
                  std::span<const AxisSource> from) {
   const CommScope scope(op);

@@ -14,10 +14,6 @@ using AxisSource = std::function<AxisMap(Range)>;
 /// The dimension, counted from the start; throws (usage) naming `op`.
 int checked_dim(const Tensor& x, int dim, const char* op);
 
-/// `layout` with `extent` indices along `dim`; the mesh axis that cuts it, if any, with these cut points.
-Layout with_extent(const Layout& layout, int dim, Index extent,
-                   const std::function<Partition(const Partition&)>& cuts);
-
 /// A tensor whose elements along some dimensions come from elsewhere in x: moved by an exchange plan, by its
 /// adjoint in the backward pass. `layout` (none for plain x) and `shape` are those of the result; x has no
 /// Partial axis, and the mesh axes on which it is replicated are replicated in `layout`, too. `from[d]`

@@ -18,22 +18,11 @@ Index selected_below(Index c, Index start, Index step, Index total) {
 }
 
 Layout sliced_layout(const Layout& layout, int dim, Index start, Index step, Index total) {
-  Shape shape = layout.shape();
-  shape[dim] = total;
-  std::vector<Partition> partitions;
-  for (int a = 0; a < layout.mesh().axes(); ++a) {
-    const Placement& p = layout.placement(a);
-    if (!p.is_shard()) {
-      partitions.push_back(Partition({0, 0}));
-    } else if (p.dim != dim) {
-      partitions.push_back(layout.partition(a));
-    } else {
-      std::vector<Index> cuts;
-      for (Index c : layout.partition(a).cuts()) cuts.push_back(selected_below(c, start, step, total));
-      partitions.push_back(Partition(std::move(cuts)));
-    }
-  }
-  return Layout(layout.mesh(), layout.placements(), shape, partitions);
+  return layout.with_extent(dim, total, [&](const Partition& cuts) {
+    std::vector<Index> selected;
+    for (Index c : cuts.cuts()) selected.push_back(selected_below(c, start, step, total));
+    return Partition(std::move(selected));
+  });
 }
 
 /// The local movement of a slice: which of its own elements a rank keeps.

@@ -71,23 +71,15 @@ Shape window_output_shape(const Shape& input, const Window& window, Index out_ch
 Layout window_output_layout(const Layout& input, const Window& window, Index out_channels) {
   if (!input) return {};
   const Shape shape = window_output_shape(input.shape(), window, out_channels);
-  Placements placements;
-  std::vector<Partition> partitions;
-  for (int m = 0; m < input.mesh().axes(); ++m) {
-    const Placement placement = input.placement(m);
-    if (!placement.is_shard()) {
-      placements.push_back(Replicate());
-      partitions.push_back(Partition::even(0, input.mesh().axis_size(m)));
-      continue;
-    }
-    const int grid_axis = placement.dim - 1;
-    const bool on_grid = grid_axis >= 0 && grid_axis < window.size();
-    require(on_grid || input.shape()[placement.dim] == shape[placement.dim], "window",
-            "sharded channels cannot change in number: found {} -> {}", input.shape().back(), out_channels);
-    placements.push_back(placement);
-    partitions.push_back(on_grid ? window[grid_axis].output_cuts(input.partition(m)) : input.partition(m));
+  const int channels = input.shape().size() - 1;
+  require(input.shape()[channels] == out_channels || !input.is_sharded(channels), "window",
+          "sharded channels cannot change in number: found {} -> {}", input.shape()[channels], out_channels);
+  Layout output = input.reduced().with_extent(channels, out_channels);
+  for (int a = 0; a < window.size(); ++a) {
+    output = output.with_extent(a + 1, shape[a + 1],
+                                [&](const Partition& cuts) { return window[a].output_cuts(cuts); });
   }
-  return Layout(input.mesh(), placements, shape, std::move(partitions));
+  return output;
 }
 
 }  // namespace tessera
