@@ -1,12 +1,13 @@
 #include "solver/ops/attention/attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
-#include "parallel/comm_stats.hpp"
 #include "solver/ops/attention/blocks.hpp"
 #include "solver/ops/attention/exponential.hpp"
 #include "solver/ops/attention/layouts.hpp"
+#include "solver/ops/registry/operator_call.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/redistribute.hpp"
 
@@ -163,31 +164,26 @@ Index tokens_of(const Tensor& x) {
   return n;
 }
 
-/// Brings q, k and v to one mesh and to layouts that attention knows; plain tensors stay plain if all are.
-Operands arrange(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
-                 AxisPlan& axes) {
-  Operands x{q, k, v};
-  Mesh mesh;
-  for (const Tensor* t : {&x.q, &x.k, &x.v}) {
-    if (t->is_shard() && !mesh) mesh = t->layout().mesh();
-  }
-  if (!mesh) return x;
-  for (Tensor* t : {&x.q, &x.k, &x.v}) {
-    if (!t->is_shard()) *t = promote(*t, mesh);
-    require(t->layout().mesh() == mesh, "attention", "found operands on different meshes: {}", describe(*t));
-    *t = reduce_partial(*t);
-  }
-  axes = plan_axes(x.q, x.k, x.v);
-  axes.result = axes.out;
-  const int axis = axis_for_heads(axes, options);
-  if (axis < 0) return {redistribute(x.q, axes.q), redistribute(x.k, axes.k), redistribute(x.v, axes.v)};
-  x = {redistribute(x.q, cut_heads(axes.q, axis)), redistribute(x.k, cut_heads(axes.k, axis)),
-       redistribute(x.v, cut_heads(axes.v, axis))};
-  const Layout result = axes.result;
-  axes = plan_axes(x.q, x.k, x.v);
-  axes.result = result;
-  return x;
+Layout on(const Tensor& x, const Mesh& mesh) {
+  return x.is_shard() ? x.layout().reduced() : Layout::replicated(mesh, x.shape());
 }
+
+std::optional<Sharding> attention_rule(std::span<const Tensor> operands, const std::any& parameters) {
+  const auto shard =
+      std::find_if(operands.begin(), operands.end(), [](const Tensor& t) { return t.is_shard(); });
+  const Mesh& mesh = shard->layout().mesh();
+  const AxisPlan axes = plan_axes(on(operands[0], mesh), on(operands[1], mesh), on(operands[2], mesh));
+  const int axis = axis_for_heads(axes, std::any_cast<AttentionOptions>(parameters));
+  if (axis < 0) return Sharding{{axes.q, axes.k, axes.v}, axes.out};
+  return Sharding{{cut_heads(axes.q, axis), cut_heads(axes.k, axis), cut_heads(axes.v, axis)}, axes.out};
+}
+
+const Operator& kAttention =
+    register_operator({.name = "attention",
+                       .signature = "attention(q, k, v, options)",
+                       .family = "attention",
+                       .cuts = {{"batch"}, {"tokens", Moves::ring}, {"heads"}, {"head size", Moves::gather}},
+                       .rule = attention_rule});
 
 /// Places the mask and says how to read it.
 Tensor arrange_mask(const Tensor& mask_in, const Operands& x, MaskView& view) {
@@ -219,10 +215,11 @@ Tensor arrange_mask(const Tensor& mask_in, const Operands& x, MaskView& view) {
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   using namespace attention_detail;
-  const CommScope scope("attention");
   check(q, k, v);
+  const OperatorCall operator_call(kAttention, {q, k, v}, options);
+  const Operands x{operator_call.on_mesh(0), operator_call.on_mesh(1), operator_call.on_mesh(2)};
   Call call;
-  const Operands x = arrange(q, k, v, options, call.axes);
+  if (x.q.is_shard()) call.axes = plan_axes(x.q.layout(), x.k.layout(), x.v.layout());
   Problem& p = call.problem;
   const Shape& local = x.q.local_shape();
   p.batch = local[0];
@@ -242,7 +239,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   if (!merged.empty()) call.merge = x.q.layout().mesh().sub(merged).comm_ptr();
   const Tensor y = dispatch_floating(
       q.dtype(), "attention", [&](auto* tag) { return run<std::remove_pointer_t<decltype(tag)>>(call, x); });
-  return y.is_shard() ? redistribute(y, call.axes.result) : y;
+  return y.is_shard() ? redistribute(y, operator_call.result_layout()) : y;
 }
 
 }  // namespace tessera

@@ -46,14 +46,13 @@ Decision decide(const Layout& q, const Layout& k, int axis) {
 
 }  // namespace
 
-AxisPlan plan_axes(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in) {
-  const Layout &q = q_in.layout(), &k = k_in.layout();
+AxisPlan plan_axes(const Layout& q, const Layout& k, const Layout& v) {
   const Mesh& mesh = q.mesh();
   const int nq = q.shape().size(), nk = k.shape().size();
   Shape out_shape = q.shape();
-  out_shape.back() = v_in.dim(-1);
-  LayoutBuilder tq(mesh, q.shape()), tk(mesh, k.shape()), tv(mesh, v_in.shape()), out(mesh, out_shape);
-  LayoutBuilder dq(mesh, q.shape()), dk(mesh, k.shape()), dv(mesh, v_in.shape());
+  out_shape.back() = v.shape().back();
+  LayoutBuilder tq(mesh, q.shape()), tk(mesh, k.shape()), tv(mesh, v.shape()), out(mesh, out_shape);
+  LayoutBuilder dq(mesh, q.shape()), dk(mesh, k.shape()), dv(mesh, v.shape());
   AxisPlan plan;
   for (int a = 0; a < mesh.axes(); ++a) {
     const Decision d = decide(q, k, a);

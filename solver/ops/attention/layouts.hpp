@@ -10,14 +10,13 @@ namespace tessera::attention_detail {
 struct AxisPlan {
   Layout q, k, v;               ///< layouts to which the operands are brought first
   Layout out;                   ///< of the local computation's output
-  Layout result;                ///< to which it is brought at last
   Layout dq, dk, dv;            ///< of the gradients
   std::vector<int> ring_axes;   ///< both sides sharded on tokens
   std::vector<int> merge_axes;  ///< keys sharded on tokens, queries whole
 };
 
-/// q, k, v are shard tensors of one mesh.
-AxisPlan plan_axes(const Tensor& q, const Tensor& k, const Tensor& v);
+/// Layouts on one mesh; no pending axes.
+AxisPlan plan_axes(const Layout& q, const Layout& k, const Layout& v);
 
 /// AttentionMethod::automatic without causality gives the heads no axis of fewer ranks.
 inline constexpr int kLeastRanksForHeads = 4;

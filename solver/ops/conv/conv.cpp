@@ -1,10 +1,11 @@
 #include "solver/ops/conv/conv.hpp"
 
-#include "parallel/comm_stats.hpp"
+#include <algorithm>
+
 #include "solver/ops/conv/conv_backend.hpp"
+#include "solver/ops/registry/operator_call.hpp"
 #include "solver/ops/window/windowed_input.hpp"
 #include "solver/tensor/autograd.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -41,25 +42,31 @@ int checked_axes(const char* op, const Tensor& x, const Tensor& weight, const Te
   return axes;
 }
 
-/// x with whole channels and nothing pending, on the mesh of the weights if they alone have one.
-Tensor with_whole_channels(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  Mesh mesh = x.layout() ? x.layout().mesh() : Mesh();
-  for (const Tensor& w : {weight, bias}) {
-    if (!w || !w.is_shard()) continue;
-    if (!mesh) mesh = w.layout().mesh();
-    require(mesh == w.layout().mesh(), op, "found {} and {} on different meshes", describe(x), describe(w));
+/// Whole channels and weights, nothing pending.
+std::optional<Sharding> conv_rule(std::span<const Tensor> operands, const std::any&) {
+  const Tensor& x = operands[0];
+  const auto on =
+      std::find_if(operands.begin(), operands.end(), [](const Tensor& t) { return t && t.is_shard(); });
+  const Mesh& mesh = on->layout().mesh();
+  Layout target = x.is_shard() ? x.layout().reduced() : Layout::replicated(mesh, x.shape());
+  const int axis = target.mesh_axis_of(x.ndim() - 1);
+  if (axis >= 0) target = target.with_placement(axis, Replicate());
+  Sharding sharding{{target}, {}};
+  for (const Tensor& weight : operands.subspan(1)) {
+    sharding.operands.push_back(weight ? Layout::replicated(mesh, weight.shape()) : Layout());
   }
-  if (!x.is_shard()) return mesh ? promote(x, mesh) : x;
-  const int axis = x.layout().mesh_axis_of(x.ndim() - 1);
-  if (axis >= 0) return redistribute(x, x.layout().reduced().with_placement(axis, Replicate()));
-  return reduce_partial(x);
+  return sharding;
 }
 
-/// A weight that every rank holds whole.
-Tensor whole(const Tensor& weight) {
-  if (!weight || !weight.is_shard() || weight.layout().is_replicated()) return weight;
-  return redistribute(weight, Layout::replicated(weight.layout().mesh(), weight.shape()));
+const Operator& convolution(const char* name, const char* signature) {
+  return register_operator({.name = name,
+                            .signature = signature,
+                            .family = "windows",
+                            .cuts = {{"batch"}, {"grid", Moves::halo}, {"channels", Moves::gather}},
+                            .rule = conv_rule});
 }
+const Operator& kConv = convolution("conv", "conv(x, weight, bias, options)");
+const Operator& kConvTranspose = convolution("conv_transpose", "conv_transpose(x, weight, bias, options)");
 
 /// The local convolution that reads `input` (or, transposed, that writes it backwards).
 ConvProblem local_problem(const WindowedInput& input, const Window& window, bool transposed, DType type,
@@ -97,11 +104,10 @@ Tensor contribution(const Layout& like, const Tensor& weight) {
 }  // namespace
 
 Tensor conv(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in, const ConvOptions& options) {
-  const CommScope scope("conv");
   const Index in_channels = weight_in.dim(1) * options.groups, out_channels = weight_in.dim(0);
   const int axes = checked_axes("conv", x_in, weight_in, bias_in, options.groups, in_channels, out_channels);
-  const Tensor weight = whole(weight_in), bias = whole(bias_in),
-               x = with_whole_channels("conv", x_in, weight, bias);
+  const OperatorCall call(kConv, {x_in, weight_in, bias_in});
+  const Tensor x = call.on_mesh(0), &weight = call[1], &bias = call[2];
 
   Window window;
   for (int a = 0; a < axes; ++a) {
@@ -142,12 +148,11 @@ Tensor conv(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in, 
 
 Tensor conv_transpose(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in,
                       const ConvTransposeOptions& options) {
-  const CommScope scope("conv_transpose");
   const Index in_channels = weight_in.dim(0), out_channels = weight_in.dim(1) * options.groups;
   const char* op = "conv_transpose";
   const int axes = checked_axes(op, x_in, weight_in, bias_in, options.groups, in_channels, out_channels);
-  const Tensor weight = whole(weight_in), bias = whole(bias_in),
-               x = with_whole_channels(op, x_in, weight, bias);
+  const OperatorCall call(kConvTranspose, {x_in, weight_in, bias_in});
+  const Tensor x = call.on_mesh(0), &weight = call[1], &bias = call[2];
 
   Window window;
   for (int a = 0; a < axes; ++a) {

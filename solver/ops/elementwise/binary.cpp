@@ -1,5 +1,7 @@
 #include "solver/ops/elementwise/broadcast.hpp"
 #include "solver/ops/elementwise/elementwise.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/numeric.hpp"
 
@@ -212,11 +214,35 @@ void apply(const char* name, const Tensor& y, const Tensor& a, const Tensor& b, 
   });
 }
 
+const Operator& pairwise(const char* name) {
+  return register_operator({.name = name,
+                            .signature = std::string(name) + "(a, b)",
+                            .family = "elementwise",
+                            .cuts = {{"any"}},
+                            .rule = index_rule("..., ... -> ...")});
+}
+
+/// The call of an operator of two operands, and the shape of its result.
+struct Pair {
+  OperatorCall call;
+  Shape shape;
+
+  Pair(const Operator& entry, const Tensor& a, const Tensor& b)
+      : call(checked(entry, a, b), {a, b}), shape(broadcast_shape(a.shape(), b.shape(), entry.name)) {}
+
+  static const Operator& checked(const Operator& entry, const Tensor& a, const Tensor& b) {
+    require(a.dtype() == b.dtype(), entry.name.c_str(), "element types {} and {} differ", name_of(a.dtype()),
+            name_of(b.dtype()));
+    return entry;
+  }
+};
+
 template <typename Op>
-Tensor binary(const char* name, const Tensor& a_in, const Tensor& b_in, Op op) {
-  const Aligned aligned = align_operands(a_in, b_in, name);
-  const Tensor a = aligned.a, b = aligned.b;
-  Tensor y = aligned.empty_result();
+Tensor binary(const Operator& entry, const Tensor& a_in, const Tensor& b_in, Op op) {
+  const Pair pair(entry, a_in, b_in);
+  const char* name = pair.call.name();
+  const Tensor &a = pair.call[0], &b = pair.call[1];
+  Tensor y = pair.call.empty_result(pair.shape, a.dtype());
   apply(name, y, a, b, y, Value<Op>{op});  // the third operand is not used by Value
   record(name, {a, b}, y,
          [name, op, a = a.detach(), b = b.detach(), need_a = a.requires_grad(),
@@ -238,59 +264,77 @@ Tensor binary(const char* name, const Tensor& a_in, const Tensor& b_in, Op op) {
 }
 
 template <typename Op>
-Tensor compare(const char* name, const Tensor& a, const Tensor& b, Op op) {
+Tensor compare(const Operator& entry, const Tensor& a, const Tensor& b, Op op) {
   const NoGrad no_grad;
-  const Aligned aligned = align_operands(a, b, name);
-  const Tensor y = aligned.empty_result();
-  apply(name, y, aligned.a, aligned.b, y, Value<Op>{op});
+  const Pair pair(entry, a, b);
+  const Tensor y = pair.call.empty_result(pair.shape, a.dtype());
+  apply(pair.call.name(), y, pair.call[0], pair.call[1], y, Value<Op>{op});
   return y.to(DType::u8);
 }
+
+const Operator& kAdd = pairwise("add");
+const Operator& kSub = pairwise("sub");
+const Operator& kMul = pairwise("mul");
+const Operator& kDiv = pairwise("div");
+const Operator& kMaximum = pairwise("maximum");
+const Operator& kMinimum = pairwise("minimum");
+const Operator& kEq = pairwise("eq");
+const Operator& kNe = pairwise("ne");
+const Operator& kLt = pairwise("lt");
+const Operator& kLe = pairwise("le");
+const Operator& kGt = pairwise("gt");
+const Operator& kGe = pairwise("ge");
+const Operator& kWhere = register_operator({.name = "where",
+                                            .signature = "where(condition, a, b)",
+                                            .family = "elementwise",
+                                            .cuts = {{"any"}},
+                                            .rule = index_rule("..., ... -> ...")});
 
 }  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b) {
-  return binary("add", a, b, Add{});
+  return binary(kAdd, a, b, Add{});
 }
 Tensor sub(const Tensor& a, const Tensor& b) {
-  return binary("sub", a, b, Sub{});
+  return binary(kSub, a, b, Sub{});
 }
 Tensor mul(const Tensor& a, const Tensor& b) {
-  return binary("mul", a, b, Mul{});
+  return binary(kMul, a, b, Mul{});
 }
 Tensor div(const Tensor& a, const Tensor& b) {
-  return binary("div", a, b, Div{});
+  return binary(kDiv, a, b, Div{});
 }
 
 Tensor maximum(const Tensor& a, const Tensor& b) {
-  return binary("maximum", a, b, Extreme<true>{});
+  return binary(kMaximum, a, b, Extreme<true>{});
 }
 Tensor minimum(const Tensor& a, const Tensor& b) {
-  return binary("minimum", a, b, Extreme<false>{});
+  return binary(kMinimum, a, b, Extreme<false>{});
 }
 
 Tensor eq(const Tensor& a, const Tensor& b) {
-  return compare("eq", a, b, Compare<Relation::eq>{});
+  return compare(kEq, a, b, Compare<Relation::eq>{});
 }
 Tensor ne(const Tensor& a, const Tensor& b) {
-  return compare("ne", a, b, Compare<Relation::ne>{});
+  return compare(kNe, a, b, Compare<Relation::ne>{});
 }
 Tensor lt(const Tensor& a, const Tensor& b) {
-  return compare("lt", a, b, Compare<Relation::lt>{});
+  return compare(kLt, a, b, Compare<Relation::lt>{});
 }
 Tensor le(const Tensor& a, const Tensor& b) {
-  return compare("le", a, b, Compare<Relation::le>{});
+  return compare(kLe, a, b, Compare<Relation::le>{});
 }
 Tensor gt(const Tensor& a, const Tensor& b) {
-  return compare("gt", b, a, Compare<Relation::lt>{});
+  return compare(kGt, b, a, Compare<Relation::lt>{});
 }
 Tensor ge(const Tensor& a, const Tensor& b) {
-  return compare("ge", b, a, Compare<Relation::le>{});
+  return compare(kGe, b, a, Compare<Relation::le>{});
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   require(condition.dtype() == DType::u8, "where", "found condition {}, expected u8", describe(condition));
   const Tensor chosen = condition.to(a.dtype());
-  return add(binary("where", a, chosen, Where<true>{}), binary("where", b, chosen, Where<false>{}));
+  return add(binary(kWhere, a, chosen, Where<true>{}), binary(kWhere, b, chosen, Where<false>{}));
 }
 
 }  // namespace tessera

@@ -1,9 +1,6 @@
 #include "solver/ops/elementwise/broadcast.hpp"
 
-#include <algorithm>
-
 #include "solver/tensor/numeric.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -15,26 +12,6 @@ int operand_dim(const Shape& operand, const Shape& result, int d) {
   return own >= 0 && operand[own] == result[d] ? own : -1;
 }
 
-/// The result dimension that mesh axis `axis` shards on behalf of `operand`, or -1.
-int sharded_dim(const Tensor& operand, const Shape& result, int axis) {
-  if (!operand.is_shard() || !operand.layout().placement(axis).is_shard()) return -1;
-  const int d = operand.layout().placement(axis).dim + result.size() - operand.ndim();
-  return operand_dim(operand.shape(), result, d) >= 0 ? d : -1;
-}
-
-Layout result_layout(const Tensor& first, const Tensor& second, const Shape& shape, const Mesh& mesh) {
-  Layout layout = Layout::replicated(mesh, shape);
-  for (int a = 0; a < mesh.axes(); ++a) {
-    for (const Tensor* operand : {&first, &second}) {
-      const int d = sharded_dim(*operand, shape, a);
-      if (d < 0 || layout.is_sharded(d)) continue;
-      layout = layout.with_placement(a, Shard(d), operand->layout().partition(a));
-      break;
-    }
-  }
-  return layout;
-}
-
 Layout operand_layout(const Shape& operand, const Layout& result) {
   Layout layout = Layout::replicated(result.mesh(), operand);
   for (int a = 0; a < result.mesh().axes(); ++a) {
@@ -43,12 +20,6 @@ Layout operand_layout(const Shape& operand, const Layout& result) {
     if (own >= 0) layout = layout.with_placement(a, Shard(own), result.partition(a));
   }
   return layout;
-}
-
-Tensor to_layout(const Tensor& operand, const Layout& result) {
-  const Layout wanted = operand_layout(operand.shape(), result);
-  if (!operand.is_shard() && wanted.is_replicated()) return operand;
-  return redistribute(promote(operand, result.mesh()), wanted);
 }
 
 /// Sums over one dimension: from is (outer, extent, inner), to is (outer, inner).
@@ -77,25 +48,6 @@ Shape broadcast_shape(const Shape& a, const Shape& b, std::string_view op) {
     if (extent == 1) extent = shorter[d];
   }
   return shape;
-}
-
-Tensor Aligned::empty_result() const {
-  return layout ? Tensor::empty(layout, a.dtype()) : Tensor::empty(shape, a.dtype());
-}
-
-Aligned align_operands(const Tensor& a_in, const Tensor& b_in, std::string_view op) {
-  require(a_in.dtype() == b_in.dtype(), std::string(op).c_str(), "element types {} and {} differ",
-          name_of(a_in.dtype()), name_of(b_in.dtype()));
-  Aligned r{reduce_partial(a_in), reduce_partial(b_in), broadcast_shape(a_in.shape(), b_in.shape(), op), {}};
-  if (!r.a.is_shard() && !r.b.is_shard()) return r;
-  const Mesh mesh = r.a.is_shard() ? r.a.layout().mesh() : r.b.layout().mesh();
-  require(!r.a.is_shard() || !r.b.is_shard() || r.a.layout().mesh() == r.b.layout().mesh(),
-          std::string(op).c_str(), "operands live on different meshes");
-  const bool a_first = count(r.a.shape()) >= count(r.b.shape());
-  r.layout = result_layout(a_first ? r.a : r.b, a_first ? r.b : r.a, r.shape, mesh);
-  r.a = to_layout(r.a, r.layout);
-  r.b = to_layout(r.b, r.layout);
-  return r;
 }
 
 Tensor sum_to_operand(const Tensor& grad, const Tensor& operand) {

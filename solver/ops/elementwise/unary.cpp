@@ -2,9 +2,10 @@
 
 #include "solver/ops/elementwise/elementwise.hpp"
 #include "solver/ops/elementwise/fast_math.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/numeric.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -224,15 +225,24 @@ void apply_slope(T* gx, const T* gy, const T* x, Index n, Op op) {
       });
 }
 
+const Operator& pointwise(const char* name, const char* signature) {
+  return register_operator({.name = name,
+                            .signature = signature,
+                            .family = "elementwise",
+                            .cuts = {{"any"}},
+                            .rule = keep_rule()});
+}
+
 template <typename Op>
-Tensor unary(const char* name, const Tensor& input, Op op) {
-  const Tensor x = reduce_partial(input);
+Tensor unary(const Operator& entry, const Tensor& input, Op op) {
+  const OperatorCall call(entry, {input});
+  const Tensor& x = call[0];
   Tensor y = Tensor::empty_like(x);
-  dispatch_floating(x.dtype(), name, [&](auto* null) {
+  dispatch_floating(x.dtype(), call.name(), [&](auto* null) {
     using T = std::remove_pointer_t<decltype(null)>;
     apply(y.data<T>(), x.data<T>(), x.local_count(), op);
   });
-  record(name, {x}, y, [name, op, x = x.detach()](const Tensor& gy) {
+  record(call.name(), {x}, y, [name = call.name(), op, x = x.detach()](const Tensor& gy) {
     Tensor gx = Tensor::empty_like(x);
     dispatch_floating(x.dtype(), name, [&](auto* null) {
       using T = std::remove_pointer_t<decltype(null)>;
@@ -243,61 +253,80 @@ Tensor unary(const char* name, const Tensor& input, Op op) {
   return y;
 }
 
+const Operator& kRelu = pointwise("relu", "relu(x)");
+const Operator& kLeakyRelu = pointwise("leaky_relu", "leaky_relu(x, slope)");
+const Operator& kElu = pointwise("elu", "elu(x)");
+const Operator& kGelu = pointwise("gelu", "gelu(x)");
+const Operator& kGeluTanh = pointwise("gelu_tanh", "gelu_tanh(x)");
+const Operator& kSilu = pointwise("silu", "silu(x)");
+const Operator& kSigmoid = pointwise("sigmoid", "sigmoid(x)");
+const Operator& kSoftplus = pointwise("softplus", "softplus(x)");
+const Operator& kTanh = pointwise("tanh", "tanh(x)");
+const Operator& kExp = pointwise("exp", "exp(x)");
+const Operator& kLog = pointwise("log", "log(x)");
+const Operator& kSqrt = pointwise("sqrt", "sqrt(x)");
+const Operator& kSquare = pointwise("square", "square(x)");
+const Operator& kAbs = pointwise("abs", "abs(x)");
+const Operator& kNeg = pointwise("neg", "neg(x)");
+const Operator& kAddScalar = pointwise("add_scalar", "add(x, scalar)");
+const Operator& kMulScalar = pointwise("mul_scalar", "mul(x, scalar)");
+const Operator& kClamp = pointwise("clamp", "clamp(x, low, high)");
+
 }  // namespace
 
 Tensor relu(const Tensor& x) {
-  return unary("relu", x, Relu{});
+  return unary(kRelu, x, Relu{});
 }
 Tensor leaky_relu(const Tensor& x, double slope) {
-  return unary("leaky_relu", x, LeakyRelu{slope});
+  return unary(kLeakyRelu, x, LeakyRelu{slope});
 }
 Tensor elu(const Tensor& x) {
-  return unary("elu", x, Elu{});
+  return unary(kElu, x, Elu{});
 }
 Tensor gelu(const Tensor& x) {
-  return unary("gelu", x, Gelu{});
+  return unary(kGelu, x, Gelu{});
 }
 Tensor gelu_tanh(const Tensor& x) {
-  return unary("gelu_tanh", x, GeluTanh{});
+  return unary(kGeluTanh, x, GeluTanh{});
 }
 Tensor silu(const Tensor& x) {
-  return unary("silu", x, Silu{});
+  return unary(kSilu, x, Silu{});
 }
 Tensor sigmoid(const Tensor& x) {
-  return unary("sigmoid", x, Sigmoid{});
+  return unary(kSigmoid, x, Sigmoid{});
 }
 Tensor softplus(const Tensor& x) {
-  return unary("softplus", x, Softplus{});
+  return unary(kSoftplus, x, Softplus{});
 }
 Tensor tanh(const Tensor& x) {
-  return unary("tanh", x, Tanh{});
+  return unary(kTanh, x, Tanh{});
 }
 Tensor exp(const Tensor& x) {
-  return unary("exp", x, Exp{});
+  return unary(kExp, x, Exp{});
 }
 Tensor log(const Tensor& x) {
-  return unary("log", x, Log{});
+  return unary(kLog, x, Log{});
 }
 Tensor sqrt(const Tensor& x) {
-  return unary("sqrt", x, Sqrt{});
+  return unary(kSqrt, x, Sqrt{});
 }
 Tensor square(const Tensor& x) {
-  return unary("square", x, Square{});
+  return unary(kSquare, x, Square{});
 }
 Tensor abs(const Tensor& x) {
-  return unary("abs", x, Abs{});
+  return unary(kAbs, x, Abs{});
 }
 Tensor neg(const Tensor& x) {
-  return unary("neg", x, MulScalar{-1.0});
+  return unary(kNeg, x, MulScalar{-1.0});
 }
 Tensor add(const Tensor& x, double scalar) {
-  return unary("add_scalar", x, AddScalar{scalar});
+  return unary(kAddScalar, x, AddScalar{scalar});
 }
 Tensor mul(const Tensor& x, double scalar) {
-  return unary("mul_scalar", x, MulScalar{scalar});
+  return unary(kMulScalar, x, MulScalar{scalar});
 }
 Tensor clamp(const Tensor& x, double low, double high) {
-  return unary("clamp", x, Clamp{low, high});
+  return unary(kClamp, x, Clamp{low, high});
 }
 
 }  // namespace tessera

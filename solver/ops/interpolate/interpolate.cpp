@@ -2,13 +2,13 @@
 
 #include <cmath>
 
-#include "parallel/comm_stats.hpp"
 #include "parallel/exchange_plan.hpp"
 #include "parallel/recent_cache.hpp"
 #include "solver/ops/layout_builder.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/ops/taps/axis_taps.hpp"
 #include "solver/tensor/autograd.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -178,12 +178,18 @@ void check(const Tensor& x, const Shape& size, InterpolateMode mode, bool align_
   }
 }
 
+const Operator& kInterpolate = register_operator({.name = "interpolate",
+                                                  .signature = "interpolate(x, size, mode, align_corners)",
+                                                  .family = "windows",
+                                                  .cuts = {{"batch"}, {"grid", Moves::halo}, {"channels"}},
+                                                  .rule = keep_rule()});
+
 }  // namespace
 
 Tensor interpolate(const Tensor& x_in, const Shape& size, InterpolateMode mode, bool align_corners) {
-  const CommScope scope("interpolate");
   check(x_in, size, mode, align_corners);
-  const Tensor x = reduce_partial(x_in);
+  const OperatorCall call(kInterpolate, {x_in});
+  const Tensor& x = call[0];
   const auto rule = rule_of({x.shape(), size, x.layout(), mode, align_corners});
   Tensor y = rule->layout ? Tensor::empty(rule->layout, x.dtype()) : Tensor::empty(rule->shape, x.dtype());
   const Tensor slab = Tensor::empty(rule->plan.destination_shape(), x.dtype());

@@ -1,12 +1,12 @@
 #include "solver/ops/linear/linear.hpp"
 
+#include <algorithm>
 #include <utility>
 
-#include "parallel/comm_stats.hpp"
 #include "solver/ops/layout_builder.hpp"
 #include "solver/ops/linear/gemm.hpp"
+#include "solver/ops/registry/operator_call.hpp"
 #include "solver/tensor/autograd.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -24,50 +24,51 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
 /// The weight brought to what x's layout can use: on each axis Replicate, cut along Cout (x Replicate) or
 /// along Cin as x is.
-Tensor fit_weight(const Tensor& weight, const Layout& x) {
-  if (!weight.is_shard()) return weight;
+Layout fit_weight(const Layout& weight, const Layout& x) {
+  if (!weight) return {};
   const int last = x.shape().size() - 1;
   LayoutBuilder target(x.mesh(), weight.shape());
   for (int a = 0; a < x.mesh().axes(); ++a) {
-    const Placement w = weight.layout().placement(a), p = x.placement(a);
+    const Placement w = weight.placement(a), p = x.placement(a);
     const bool by_rows = w == Shard(0) && p.is_replicate();
     const bool by_columns = w == Shard(1) && (p == Shard(last) || (p.is_replicate() && !x.is_sharded(last)));
-    if (by_rows || by_columns) target.like(weight.layout(), a);
+    if (by_rows || by_columns) target.like(weight, a);
   }
-  return redistribute(weight, target.build());
+  return target.build();
 }
 
 /// x cut along Cin where the weight is and x is Replicate or cut elsewhere along Cin; pending reductions
 /// other than sums done.
-Tensor fit_input(const Tensor& x, const Tensor& weight) {
-  const int last = x.ndim() - 1;
-  LayoutBuilder target(x.layout().mesh(), x.shape());
-  for (int a = 0; a < x.layout().mesh().axes(); ++a) {
-    const Placement p = x.layout().placement(a);
-    const bool follow = weight.is_shard() && weight.layout().placement(a) == Shard(1);
+Layout fit_input(const Layout& x, const Layout& weight) {
+  const int last = x.shape().size() - 1;
+  LayoutBuilder target(x.mesh(), x.shape());
+  for (int a = 0; a < x.mesh().axes(); ++a) {
+    const Placement p = x.placement(a);
+    const bool follow = weight && weight.placement(a) == Shard(1);
     const bool pending = p.is_partial() && p.op != ReduceOp::sum;
     if (follow && (p.is_replicate() || p == Shard(last)))
-      target.shard(a, last, weight.layout().partition(a));
+      target.shard(a, last, weight.partition(a));
     else if (!pending)
-      target.like(x.layout(), a);
+      target.like(x, a);
   }
-  return redistribute(x, target.build());
+  return target.build();
 }
 
 /// Layouts of the result and of the gradients, from those of x and the fitted weight.
-struct Rule {
+struct Results {
   Layout y, dx, dw, db;
   bool adds_bias = true;  ///< this rank adds the bias to its addend
 };
 
-Rule make_rule(const Layout& x, const Tensor& weight) {
+/// `weight` is the fitted layout, none for a plain weight of `rows` (Cout) rows.
+Results results_of(const Layout& x, const Layout& weight, Index rows) {
   const Mesh& mesh = x.mesh();
   const int last = x.shape().size() - 1;
   Shape y_shape = x.shape();
-  y_shape[last] = weight.dim(0);
-  LayoutBuilder y(mesh, y_shape), dx(mesh, x.shape()), dw(mesh, weight.shape()),
-      db(mesh, Shape{weight.dim(0)});
-  Rule rule;
+  y_shape[last] = rows;
+  LayoutBuilder y(mesh, y_shape), dx(mesh, x.shape()), dw(mesh, Shape{rows, x.shape()[last]}),
+      db(mesh, Shape{rows});
+  Results rule;
   for (int a = 0; a < mesh.axes(); ++a) {
     const Placement p = x.placement(a);
     if (p.is_partial() || p == Shard(last)) {
@@ -84,8 +85,8 @@ Rule make_rule(const Layout& x, const Tensor& weight) {
       dx.like(x, a);
       dw.partial(a);
       db.partial(a);
-    } else if (weight.is_shard() && weight.layout().placement(a) == Shard(0)) {
-      const Partition& cuts = weight.layout().partition(a);
+    } else if (weight && weight.placement(a) == Shard(0)) {
+      const Partition& cuts = weight.partition(a);
       y.shard(a, last, cuts);
       dx.partial(a);
       dw.shard(a, 0, cuts);
@@ -98,6 +99,23 @@ Rule make_rule(const Layout& x, const Tensor& weight) {
   rule.db = db.build();
   return rule;
 }
+
+/// A plain x counts as Replicate on the mesh of its weight.
+std::optional<Sharding> linear_rule(std::span<const Tensor> operands, const std::any&) {
+  const Tensor &x = operands[0], &weight = operands[1], &bias = operands[2];
+  const auto on =
+      std::find_if(operands.begin(), operands.end(), [](const Tensor& t) { return t && t.is_shard(); });
+  const Layout from = x.is_shard() ? x.layout() : Layout::replicated(on->layout().mesh(), x.shape());
+  const Layout w = fit_weight(weight.layout(), from), fitted = fit_input(from, w);
+  const Results results = results_of(fitted, w, weight.dim(0));
+  return Sharding{{fitted, w, bias && bias.is_shard() ? results.db.reduced() : Layout()}, results.y};
+}
+
+const Operator& kLinear = register_operator({.name = "linear",
+                                             .signature = "linear(x, weight, bias)",
+                                             .family = "products",
+                                             .cuts = {{"leading"}, {"features", Moves::partial}},
+                                             .rule = linear_rule});
 
 /// What a rank multiplies: x (rows, in), the weight's rows `out` and columns [first, first + in).
 struct Local {
@@ -133,22 +151,13 @@ std::byte* at(const Tensor& t, Index first) {
 
 Tensor linear(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in) {
   check(x_in, weight_in, bias_in);
-  const CommScope scope("linear");
-  Tensor x = x_in, weight = weight_in, bias = bias_in;
-  Rule rule;
-  for (const Tensor* t : {&weight, &bias}) {
-    if (!x.is_shard() && *t && t->is_shard()) x = promote(x, t->layout().mesh());
-  }
-  if (x.is_shard()) {
-    weight = fit_weight(weight, x.layout());
-    x = fit_input(x, weight);
-    rule = make_rule(x.layout(), weight);
-  }
+  const OperatorCall call(kLinear, {x_in, weight_in, bias_in});
+  const Tensor x = call.on_mesh(0), &weight = call[1], &bias = call[2];
+  const Results rule = x.is_shard() ? results_of(x.layout(), weight.layout(), weight.dim(0)) : Results{};
   Shape y_shape = x.shape();
   y_shape[x.ndim() - 1] = weight.dim(0);
   Tensor y = empty(rule.y, y_shape, x.dtype());
   const Local l = measure(x, weight, y);
-  if (bias && bias.is_shard()) bias = redistribute(bias, rule.db.reduced());
 
   const DType type = x.dtype();
   const Tensor weight_used = weight.dtype() == type ? weight.detach() : weight.detach().to(type);

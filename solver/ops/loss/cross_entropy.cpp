@@ -1,6 +1,8 @@
 #include "solver/ops/elementwise/elementwise.hpp"
 #include "solver/ops/loss/loss.hpp"
 #include "solver/ops/reduce/reduce.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/numeric.hpp"
 #include "solver/tensor/redistribute.hpp"
@@ -48,30 +50,24 @@ void check_targets(const Tensor& target, Index classes) {
   }
 }
 
+const Operator& kCrossEntropy =
+    register_operator({.name = "cross_entropy",
+                       .signature = "cross_entropy(x, target)",
+                       .family = "losses",
+                       .cuts = {{"rows", Moves::reduction}, {"classes", Moves::gather}},
+                       .rule = index_rule("n !c, n -> n")});
+
 }  // namespace
 
 Tensor cross_entropy(const Tensor& x_in, const Tensor& target_in) {
   require(x_in.ndim() == 2 && target_in.shape() == Shape{x_in.dim(0)} && target_in.dtype() == DType::i64,
           "cross_entropy", "found {} and {}, expected (N, classes) and i64 (N)", describe(x_in),
           describe(target_in));
-  Tensor x = reduce_partial(x_in), target = target_in;
-  Layout rows_layout;
-  if (x.is_shard()) {
-    const int axis = x.layout().mesh_axis_of(1);
-    if (axis >= 0) x = redistribute(x, x.layout().with_placement(axis, Replicate()));
-    rows_layout = Layout::replicated(x.layout().mesh(), Shape{x.dim(0)});
-    for (int a = 0; a < rows_layout.mesh().axes(); ++a) {
-      if (x.layout().placement(a).is_shard()) {
-        rows_layout = rows_layout.with_placement(a, Shard(0), x.layout().partition(a));
-      }
-    }
-    target = redistribute(promote(target, rows_layout.mesh()), rows_layout);
-  } else {
-    target = full_tensor(target);
-  }
+  const OperatorCall call(kCrossEntropy, {x_in, target_in});
+  const Tensor &x = call[0], &target = call[1];
   const Index rows = x.local_shape()[0], classes = x.dim(1);
   check_targets(target, classes);
-  Tensor loss = rows_layout ? Tensor::empty(rows_layout, x.dtype()) : Tensor::empty(Shape{rows}, x.dtype());
+  Tensor loss = call.empty_result(Shape{rows}, x.dtype());
   dispatch_floating(x.dtype(), "cross_entropy", [&](auto* null) {
     using T = std::remove_pointer_t<decltype(null)>;
     row_losses(loss.data<T>(), x.data<T>(), target.data<std::int64_t>(), rows, classes);

@@ -1,81 +1,21 @@
 #include "solver/ops/matmul/matmul.hpp"
 
-#include <optional>
-
-#include "parallel/comm_stats.hpp"
 #include "solver/ops/elementwise/broadcast.hpp"
-#include "solver/ops/layout_builder.hpp"
 #include "solver/ops/linear/gemm.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/ops/shape/shape.hpp"
 #include "solver/tensor/autograd.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
 
-/// The index spaces of a product: the dimension of each operand and of the result that runs over it, -1 where
-/// there is none (or, of a batch dimension, where the operand is stretched).
-struct Space {
-  int a = -1, b = -1, y = -1;
-};
-
-/// Batch dimensions in the order of the result, then m, n, k.
-std::vector<Space> spaces_of(const Shape& a, const Shape& b, const Shape& y) {
-  std::vector<Space> spaces;
-  const int dims = y.size();
-  for (int d = 0; d + 2 < dims; ++d) {
-    const auto own = [&](const Shape& s) {
-      const int at = d - (dims - s.size());
-      return at >= 0 && s[at] == y[d] ? at : -1;
-    };
-    spaces.push_back({own(a), own(b), d});
-  }
-  spaces.push_back({a.size() - 2, -1, dims - 2});
-  spaces.push_back({-1, b.size() - 1, dims - 1});
-  spaces.push_back({a.size() - 1, b.size() - 2, -1});
-  return spaces;
-}
-
-/// How the operands are laid out for local products, and what results.
-struct Rule {
-  Layout a, b, y, da, db;
-};
-
-/// The index space that mesh axis m cuts in `x`, or -1.
-int space_cut(const std::vector<Space>& spaces, const Tensor& x, int Space::*dim, int m) {
-  if (!x.is_shard() || !x.layout().placement(m).is_shard()) return -1;
-  for (std::size_t s = 0; s < spaces.size(); ++s) {
-    if (spaces[s].*dim == x.layout().placement(m).dim) return static_cast<int>(s);
-  }
-  return -1;
-}
-
-Rule make_rule(const Tensor& a, const Tensor& b, const Shape& y_shape) {
-  const Mesh mesh = (a.is_shard() ? a : b).layout().mesh();
-  const std::vector<Space> spaces = spaces_of(a.shape(), b.shape(), y_shape);
-  LayoutBuilder la(mesh, a.shape()), lb(mesh, b.shape()), ly(mesh, y_shape), da(mesh, a.shape()),
-      db(mesh, b.shape());
-  const bool a_first = count(a.shape()) >= count(b.shape());
-  std::vector<bool> taken(spaces.size(), false);
-  for (int m = 0; m < mesh.axes(); ++m) {
-    const int from_a = space_cut(spaces, a, &Space::a, m), from_b = space_cut(spaces, b, &Space::b, m);
-    const auto is_free = [&](int s) { return s >= 0 && !taken[static_cast<std::size_t>(s)]; };
-    const bool use_a = is_free(from_a) && (a_first || !is_free(from_b));
-    if (!use_a && !is_free(from_b)) continue;
-    const auto s = static_cast<std::size_t>(use_a ? from_a : from_b);
-    const Partition cuts = (use_a ? a : b).layout().partition(m);
-    const Space& space = spaces[s];
-    taken[s] = true;
-    if (space.a >= 0) la.shard(m, space.a, cuts), da.shard(m, space.a, cuts);
-    if (space.b >= 0) lb.shard(m, space.b, cuts), db.shard(m, space.b, cuts);
-    // An operand that does not run over the space meets a part of the cotangent on each rank.
-    if (space.a < 0) da.partial(m);
-    if (space.b < 0) db.partial(m);
-    if (space.y >= 0) ly.shard(m, space.y, cuts);
-    if (space.y < 0) ly.partial(m);
-  }
-  return {la.build(), lb.build(), ly.build(), da.build(), db.build()};
-}
+const Operator& kMatmul =
+    register_operator({.name = "matmul",
+                       .signature = "matmul(a, b)",
+                       .family = "products",
+                       .cuts = {{"batch"}, {"rows of a"}, {"columns of b"}, {"contracted", Moves::partial}},
+                       .rule = index_rule("... m k, ... k n -> ... m n")});
 
 /// Where the matrices of one operand lie, for each matrix of the result.
 std::vector<Index> matrices_of(const Shape& operand, const Shape& y) {
@@ -183,29 +123,24 @@ Tensor gradient(const Product& p, const Tensor& gy, const Tensor& other, const T
 }
 
 Tensor product(const Tensor& a_in, const Tensor& b_in) {
-  Tensor a = reduce_partial(a_in), b = reduce_partial(b_in);
-  Shape a_batch = a.shape(), b_batch = b.shape();
+  Shape a_batch = a_in.shape(), b_batch = b_in.shape();
   for (Shape* s : {&a_batch, &b_batch}) s->pop_back(), s->pop_back();
   Shape shape = broadcast_shape(a_batch, b_batch, "matmul");
-  shape.push_back(a.dim(-2));
-  shape.push_back(b.dim(-1));
-  Rule rule;
-  if (a.is_shard() || b.is_shard()) {
-    rule = make_rule(a, b, shape);
-    a = redistribute(promote(a, rule.y.mesh()), rule.a);
-    b = redistribute(promote(b, rule.y.mesh()), rule.b);
-  }
-  Tensor y = rule.y ? Tensor::empty(rule.y, a.dtype()) : Tensor::empty(shape, a.dtype());
+  shape.push_back(a_in.dim(-2));
+  shape.push_back(b_in.dim(-1));
+  const OperatorCall call(kMatmul, {a_in, b_in});
+  const Tensor &a = call[0], &b = call[1];
+  Tensor y = call.empty_result(shape, a.dtype());
   const Product p{y.local_shape(), a.local_shape()[a.ndim() - 2], b.local_shape().back(),
                   a.local_shape().back(), a.dtype()};
   products({.m = p.m, .n = p.n, .k = p.k, .type = p.type, .out = p.type}, operand_of(a, p.y),
            operand_of(b, p.y), operand_of(y, p.y), y.raw());
   record("matmul", {a, b}, y,
-         [p, rule, a = a.detach(), b = b.detach(), need_a = a.requires_grad(),
-          need_b = b.requires_grad()](const Tensor& gy) {
+         [p, da = call.gradient_layout(0), db = call.gradient_layout(1), a = a.detach(), b = b.detach(),
+          need_a = a.requires_grad(), need_b = b.requires_grad()](const Tensor& gy) {
            Gradients grads(2);
-           if (need_a) grads[0] = gradient(p, gy, b, a, rule.da, true);
-           if (need_b) grads[1] = gradient(p, gy, a, b, rule.db, false);
+           if (need_a) grads[0] = gradient(p, gy, b, a, da, true);
+           if (need_b) grads[1] = gradient(p, gy, a, b, db, false);
            return grads;
          });
   return y;
@@ -214,14 +149,10 @@ Tensor product(const Tensor& a_in, const Tensor& b_in) {
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
-  const CommScope scope("matmul");
   const bool row = a.ndim() == 1, column = b.ndim() == 1;
   if (a.ndim() < 1 || b.ndim() < 1 || a.dtype() != b.dtype() || a.dim(-1) != b.dim(column ? 0 : -2)) {
     fail(ExitCode::usage, "matmul", "found {} and {}, expected (..., m, k) and (..., k, n) of one type",
          describe(a), describe(b));
-  }
-  if (a.is_shard() && b.is_shard() && !(a.layout().mesh() == b.layout().mesh())) {
-    fail(ExitCode::usage, "matmul", "operands live on different meshes");
   }
   Tensor y = product(row ? unsqueeze(a, 0) : a, column ? unsqueeze(b, 1) : b);
   if (column) y = squeeze(y, -1);

@@ -1,14 +1,14 @@
 #include "solver/ops/neighborhood_attention/neighborhood_attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 
-#include "parallel/comm_stats.hpp"
 #include "parallel/exchange_plan.hpp"
 #include "solver/ops/layout_builder.hpp"
 #include "solver/ops/neighborhood_attention/kernel.hpp"
+#include "solver/ops/registry/operator_call.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/numeric.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace neighborhood {
@@ -58,48 +58,50 @@ void make_axes(const Tensor& q, const NeighborhoodOptions& options, Axis (&axes)
   }
 }
 
-/// One mesh, no pending sums, no cut head size; where q is whole it takes k's layout, so that no two ranks do
-/// the same work for a key that a third one owns.
-Operands arrange(const Tensor& q, const Tensor& k, const Tensor& v) {
-  Operands x{q, k, v};
-  Mesh mesh;
-  for (const Tensor* t : {&q, &k, &v}) {
-    if (t->is_shard() && !mesh) mesh = t->layout().mesh();
+/// Nothing pending and no cut head size.
+Layout usable(const Tensor& t, const Mesh& mesh) {
+  LayoutBuilder target(mesh, t.shape());
+  for (int a = 0; t.is_shard() && a < mesh.axes(); ++a) {
+    const Placement& p = t.layout().placement(a);
+    if (p.is_shard() && p.dim != t.ndim() - 1) target.like(t.layout(), a);
   }
-  if (!mesh) return x;
-  const int last = q.ndim() - 1;
-  for (Tensor* t : {&x.q, &x.k, &x.v}) {
-    if (!t->is_shard()) *t = promote(*t, mesh);
-    require(t->layout().mesh() == mesh, "neighborhood_attention", "found operands on different meshes: {}",
-            describe(*t));
-    LayoutBuilder target(mesh, t->shape());
-    for (int a = 0; a < mesh.axes(); ++a) {
-      const Placement& p = t->layout().placement(a);
-      if (p.is_shard() && p.dim != last) target.like(t->layout(), a);
-    }
-    *t = redistribute(*t, target.build());
-  }
-  const auto follow = [&](const Tensor& t) {
-    LayoutBuilder target(mesh, x.q.shape());
-    for (int a = 0; a < mesh.axes(); ++a) {
-      const Placement &own = x.q.layout().placement(a), &other = t.layout().placement(a);
-      const bool takes = own.is_replicate() && other.is_shard() && !x.q.layout().is_sharded(other.dim);
-      target.like(takes ? t.layout() : x.q.layout(), a);
-    }
-    x.q = redistribute(x.q, target.build());
-  };
-  follow(x.k);
-  follow(x.v);
-  // What is still cut where q is whole, is cut along a dimension that q cuts on another axis.
-  for (Tensor* t : {&x.k, &x.v}) {
-    LayoutBuilder target(mesh, t->shape());
-    for (int a = 0; a < mesh.axes(); ++a) {
-      if (x.q.layout().placement(a).is_shard()) target.like(t->layout(), a);
-    }
-    *t = redistribute(*t, target.build());
-  }
-  return x;
+  return target.build();
 }
+
+/// q cut as `other` is where q is whole.
+Layout followed(const Layout& q, const Layout& other) {
+  LayoutBuilder target(q.mesh(), q.shape());
+  for (int a = 0; a < q.mesh().axes(); ++a) {
+    const Placement &own = q.placement(a), &theirs = other.placement(a);
+    const bool takes = own.is_replicate() && theirs.is_shard() && !q.is_sharded(theirs.dim);
+    target.like(takes ? other : q, a);
+  }
+  return target.build();
+}
+
+/// Where q is whole it takes k's layout, so that no two ranks do the same work for a key that a third one
+/// owns. What is still cut where q is whole, is cut along a dimension that q cuts on another axis: it is made
+/// whole.
+std::optional<Sharding> neighborhood_rule(std::span<const Tensor> operands, const std::any&) {
+  const auto shard =
+      std::find_if(operands.begin(), operands.end(), [](const Tensor& t) { return t.is_shard(); });
+  const Mesh& mesh = shard->layout().mesh();
+  Layout q = usable(operands[0], mesh), k = usable(operands[1], mesh), v = usable(operands[2], mesh);
+  q = followed(followed(q, k), v);
+  for (Layout* l : {&k, &v}) {
+    for (int a = 0; a < mesh.axes(); ++a) {
+      if (!q.placement(a).is_shard()) *l = l->with_placement(a, Replicate());
+    }
+  }
+  return Sharding{{q, k, v}, {}};
+}
+
+const Operator& kNeighborhoodAttention =
+    register_operator({.name = "neighborhood_attention",
+                       .signature = "neighborhood_attention(q, k, v, options)",
+                       .family = "attention",
+                       .cuts = {{"batch"}, {"grid", Moves::halo}, {"heads"}, {"head size", Moves::gather}},
+                       .rule = neighborhood_rule});
 
 /// The box of keys that the queries in `box` see.
 NeedMap need_of_windows(const Axis (&axes)[kAxes], Box box, Index depth) {
@@ -209,11 +211,11 @@ Tensor run(const Problem& p, const Operands& x, const ExchangePlan& k_plan, cons
 Tensor neighborhood_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                               const NeighborhoodOptions& options) {
   using namespace neighborhood;
-  const CommScope scope("neighborhood_attention");
   check(q, k, v);
   Axis axes[kAxes];
   make_axes(q, options, axes);
-  const Operands x = arrange(q, k, v);
+  const OperatorCall call(kNeighborhoodAttention, {q, k, v});
+  const Operands x{call.on_mesh(0), call.on_mesh(1), call.on_mesh(2)};
   const Problem problem = make_problem(x.q, x.v, axes, options.scale);
   const ExchangePlan k_plan = plan_of(x.k, x.q, axes), v_plan = plan_of(x.v, x.q, axes);
   return dispatch_floating(q.dtype(), "neighborhood_attention", [&](auto* tag) {

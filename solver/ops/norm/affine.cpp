@@ -1,26 +1,20 @@
 #include "solver/ops/norm/affine.hpp"
 
+#include <algorithm>
+
 #include "solver/ops/layout_builder.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera::norm {
 namespace {
 
-/// The parameter cut as x's trailing dimensions are. A plain one stays plain where nothing is cut, so that
-/// its gradient is summed once, at the leaf.
-Tensor fit(const Tensor& parameter, const Layout& x, const Shape& shape) {
-  if (!parameter || !x) return parameter;
-  const int shift = shape.size() - x.shape().size();
-  LayoutBuilder target(x.mesh(), shape);
-  bool cut = false;
+/// The parameter cut as x's trailing dimensions are.
+Layout fit(const Tensor& parameter, const Layout& x, int shift) {
+  LayoutBuilder target(x.mesh(), parameter.shape());
   for (int a = 0; a < x.mesh().axes(); ++a) {
     const Placement& p = x.placement(a);
-    if (!p.is_shard() || p.dim + shift < 0) continue;
-    target.like(x, a, shift);
-    cut = true;
+    if (p.is_shard() && p.dim + shift >= 0) target.like(x, a, shift);
   }
-  if (!parameter.is_shard() && !cut) return parameter;
-  return redistribute(parameter.is_shard() ? parameter : promote(parameter, x.mesh()), target.build());
+  return target.build();
 }
 
 Tensor local(const Tensor& parameter, const Shape& shape, double value, DType type) {
@@ -29,28 +23,47 @@ Tensor local(const Tensor& parameter, const Shape& shape, double value, DType ty
   return plain.dtype() == type ? plain : plain.to(type);
 }
 
-}  // namespace
-
-Tensor prepared(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (x.is_shard()) return reduce_partial(x);
-  for (const Tensor* t : {&weight, &bias}) {
-    if (*t && t->is_shard()) return promote(x, t->layout().mesh());
+/// x stays as it is, without pending sums; weight and bias follow its trailing dimensions.
+std::optional<Sharding> affine_rule(std::span<const Tensor> operands, const std::any& parameters) {
+  const Tensor& x = operands[0];
+  const auto options = std::any_cast<NormParameters>(parameters);
+  const auto on =
+      std::find_if(operands.begin(), operands.end(), [](const Tensor& t) { return t && t.is_shard(); });
+  Layout target = x.is_shard() ? x.layout().reduced() : Layout::replicated(on->layout().mesh(), x.shape());
+  const int channel_axis = target.mesh_axis_of(x.ndim() - 1);
+  if (options.whole_channels && channel_axis >= 0) target = target.with_placement(channel_axis, Replicate());
+  Sharding sharding{{target}, target};
+  for (const Tensor& parameter : operands.subspan(1)) {
+    sharding.operands.push_back(parameter ? fit(parameter, target, options.trailing - x.ndim()) : Layout());
   }
-  return x;
+  return sharding;
 }
 
-Affine make_affine(const char* op, const Tensor& x, const Shape& shape, const Tensor& weight,
-                   const Tensor& bias) {
+}  // namespace
+
+const Operator& normalisation(const char* name, const char* signature, std::vector<Cut> cuts) {
+  return register_operator({.name = name,
+                            .signature = signature,
+                            .family = "norms",
+                            .cuts = std::move(cuts),
+                            .rule = affine_rule});
+}
+
+void check_affine(const char* op, const Shape& shape, const Tensor& weight, const Tensor& bias) {
   for (const Tensor* t : {&weight, &bias}) {
     if (*t && t->shape() != shape) {
       fail(ExitCode::internal, op, "weight or bias: found {}, expected {}", to_string(t->shape()),
            to_string(shape));
     }
   }
+}
+
+Affine make_affine(const OperatorCall& call, const Shape& shape) {
+  const Tensor x = call.on_mesh(0);
   Affine affine;
   affine.shape = shape;
-  affine.weight = fit(weight, x.layout(), shape);
-  affine.bias = fit(bias, x.layout(), shape);
+  affine.weight = call[1];
+  affine.bias = call[2];
   const int shift = x.ndim() - shape.size();
   Shape local_shape;
   for (int d = shift; d < x.ndim(); ++d) local_shape.push_back(x.local_shape()[d]);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "solver/tensor/tensor.hpp"
+#include "solver/ops/registry/operator_call.hpp"
 
 // Internal to the normalisations.
 namespace tessera::norm {
@@ -14,12 +14,20 @@ struct Affine {
   Shape shape;
 };
 
-/// x without pending sums, and on the mesh of its weight or bias if these have one.
-Tensor prepared(const Tensor& x, const Tensor& weight, const Tensor& bias);
+/// Parameters of a normalisation's rule.
+struct NormParameters {
+  int trailing = 1;             ///< dimensions of x that weight and bias have
+  bool whole_channels = false;  ///< the last dimension may not be cut
+};
 
-/// x has been prepared; `shape` are its trailing dimensions, those of weight and bias.
-Affine make_affine(const char* op, const Tensor& x, const Shape& shape, const Tensor& weight,
-                   const Tensor& bias);
+/// Registers a normalisation: operands x, weight, bias.
+const Operator& normalisation(const char* name, const char* signature, std::vector<Cut> cuts);
+
+/// Throws naming `op` where weight or bias are not of this shape.
+void check_affine(const char* op, const Shape& shape, const Tensor& weight, const Tensor& bias);
+
+/// Weight and bias of a call; `shape` are the trailing dimensions of x, those of weight and bias.
+Affine make_affine(const OperatorCall& call, const Shape& shape);
 
 /// The type that the kernels compute in: f64 for f64, else f32.
 inline DType compute_type(DType type) {

@@ -151,52 +151,62 @@ Index count_of_first(const DeviceArray<Moment>& moments) {
   return static_cast<Index>(first.count);
 }
 
+const Operator& kGroupNorm =
+    normalisation("group_norm", "group_norm(x, groups, weight, bias, eps)",
+                  {{"batch"}, {"grid", Moves::reduction}, {"channels", Moves::reduction}});
+const Operator& kInstanceNorm = normalisation("instance_norm", "instance_norm(x, weight, bias, eps)",
+                                              {{"batch"}, {"grid", Moves::reduction}, {"channels"}});
+const Operator& kBatchNorm =
+    normalisation("batch_norm", "batch_norm(x, running_mean, running_var, weight, bias, options)",
+                  {{"batch", Moves::reduction}, {"grid", Moves::reduction}, {"channels", Moves::gather}});
+
 }  // namespace
 
 Tensor group_norm(const Tensor& x_in, Index groups, const Tensor& weight, const Tensor& bias, double eps) {
-  const CommScope scope("group_norm");
   check("group_norm", x_in, 2);
   const Index channels = x_in.dim(-1);
   if (groups < 1 || channels % groups != 0) {
     fail(ExitCode::usage, "group_norm", "groups: found {}, expected a divisor of {} channels", groups,
          channels);
   }
-  const Tensor x = prepared(x_in, weight, bias);
+  check_affine("group_norm", Shape{channels}, weight, bias);
+  const OperatorCall call(kGroupNorm, {x_in, weight, bias}, NormParameters{});
+  const Tensor x = call.on_mesh(0);
   Problem p{
       .op = "group_norm", .columns = columns_of(x, true), .comms = groups_over(x.layout(), 1, x.ndim())};
   p.columns.groups = groups;
   p.columns.channels_per_group = channels / groups;
   if (x.is_shard()) p.columns.first_channel = x.layout().local_box().back().lo;
-  const Affine affine = make_affine("group_norm", x, Shape{channels}, weight, bias);
+  const Affine affine = make_affine(call, Shape{channels});
   return normalise(p, x, affine, global_moments(p, x), eps);
 }
 
 Tensor instance_norm(const Tensor& x_in, const Tensor& weight, const Tensor& bias, double eps) {
-  const CommScope scope("instance_norm");
   check("instance_norm", x_in, 3);
-  const Tensor x = prepared(x_in, weight, bias);
+  check_affine("instance_norm", Shape{x_in.dim(-1)}, weight, bias);
+  const OperatorCall call(kInstanceNorm, {x_in, weight, bias}, NormParameters{});
+  const Tensor x = call.on_mesh(0);
   const Problem p{.op = "instance_norm",
                   .columns = columns_of(x, true),
                   .comms = groups_over(x.layout(), 1, x.ndim() - 1)};
-  const Affine affine = make_affine("instance_norm", x, Shape{x.dim(-1)}, weight, bias);
+  const Affine affine = make_affine(call, Shape{x.dim(-1)});
   return normalise(p, x, affine, global_moments(p, x), eps);
 }
 
 Tensor batch_norm(const Tensor& x_in, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight, const Tensor& bias, const BatchNormOptions& options) {
-  const CommScope scope("batch_norm");
   check("batch_norm", x_in, 2);
   check_running(x_in, running_mean, running_var, options.training);
-  const Tensor x = prepared(x_in, weight, bias);
-  if (options.training && running_mean && x.is_shard() && x.layout().is_sharded(x.ndim() - 1)) {
-    fail(ExitCode::internal, "batch_norm",
-         "x: found {}, expected whole channels where running statistics are kept", describe(x));
-  }
+  check_affine("batch_norm", Shape{x_in.dim(-1)}, weight, bias);
+  // Every rank updates the running statistics of all channels.
+  const bool whole_channels = options.training && running_mean;
+  const OperatorCall call(kBatchNorm, {x_in, weight, bias}, NormParameters{.whole_channels = whole_channels});
+  const Tensor x = call.on_mesh(0);
   Problem p{
       .op = "batch_norm", .columns = columns_of(x, false), .comms = groups_over(x.layout(), 0, x.ndim() - 1)};
   p.constant_statistics = !options.training;
   if (options.replicas) p.comms.push_back(options.replicas);
-  const Affine affine = make_affine("batch_norm", x, Shape{x.dim(-1)}, weight, bias);
+  const Affine affine = make_affine(call, Shape{x.dim(-1)});
   const Index first = x.is_shard() ? x.layout().local_box().back().lo : 0;
   DeviceArray<Moment> moments;
   if (options.training) {

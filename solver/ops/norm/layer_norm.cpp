@@ -52,11 +52,13 @@ Tensor layer_norm_dx(const RowBackward<T, Compute<T>>& in, const CommGroups& gro
   return dx;
 }
 
+const Operator& kLayerNorm = normalisation("layer_norm", "layer_norm(x, normalized_shape, weight, bias, eps)",
+                                           {{"leading"}, {"normalized", Moves::reduction}});
+
 }  // namespace
 
 Tensor layer_norm(const Tensor& x_in, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
                   double eps) {
-  const CommScope scope("layer_norm");
   const int trailing = normalized_shape.size(), first = x_in.ndim() - trailing;
   bool fits = first >= 0;
   for (int d = 0; fits && d < trailing; ++d) fits = x_in.dim(first + d) == normalized_shape[d];
@@ -64,8 +66,10 @@ Tensor layer_norm(const Tensor& x_in, const Shape& normalized_shape, const Tenso
     fail(ExitCode::internal, "layer_norm", "x: found {}, expected trailing dimensions {}", describe(x_in),
          to_string(normalized_shape));
   }
-  const Tensor x = prepared(x_in, weight, bias);
-  const Affine affine = make_affine("layer_norm", x, normalized_shape, weight, bias);
+  check_affine("layer_norm", normalized_shape, weight, bias);
+  const OperatorCall call(kLayerNorm, {x_in, weight, bias}, NormParameters{.trailing = trailing});
+  const Tensor x = call.on_mesh(0);
+  const Affine affine = make_affine(call, normalized_shape);
   const CommGroups groups = groups_over(x.layout(), first, x.ndim());
   const RowsView view = rows_view(x, trailing);
   Tensor y = Tensor::empty_like(x);

@@ -1,10 +1,10 @@
 #include "solver/ops/pad/pad.hpp"
 
-#include "parallel/comm_stats.hpp"
 #include "parallel/exchange_plan.hpp"
 #include "parallel/recent_cache.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/tensor/autograd.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -111,12 +111,23 @@ Shape padded_shape(const Tensor& x, const Shape& lo, const Shape& hi, PadMode mo
   return shape;
 }
 
+const Operator& kPad = register_operator({.name = "pad",
+                                          .signature = "pad(x, lo, hi, mode, value)",
+                                          .family = "windows",
+                                          .cuts = {{"padded", Moves::exchange}, {"other"}},
+                                          .rule = keep_rule()});
+const Operator& kCrop = register_operator({.name = "crop",
+                                           .signature = "crop(x, box, target)",
+                                           .family = "windows",
+                                           .cuts = {{"any"}},
+                                           .rule = keep_rule()});
+
 }  // namespace
 
 Tensor pad(const Tensor& x_in, const Shape& lo, const Shape& hi, PadMode mode, double value) {
-  const CommScope scope("pad");
-  const Shape shape = padded_shape(x_in, lo, hi, mode);
-  const Tensor x = reduce_partial(x_in);
+  const OperatorCall call(kPad, {x_in});
+  const Tensor& x = call[0];
+  const Shape shape = padded_shape(x, lo, hi, mode);
   const Layout layout = shifted(x.layout(), lo, shape);
   if (mode == PadMode::constant) {
     Tensor y = moved(x, lo, layout, shape, value);
@@ -139,8 +150,8 @@ Tensor pad(const Tensor& x_in, const Shape& lo, const Shape& hi, PadMode mode, d
 }
 
 Tensor crop(const Tensor& x_in, const Box& box, const Layout& target) {
-  const CommScope scope("crop");
-  const Tensor x = reduce_partial(x_in);
+  const OperatorCall call(kCrop, {x_in});
+  const Tensor& x = call[0];
   Shape lo;
   for (int d = 0; d < box.size(); ++d) {
     lo.push_back(-box[d].lo);

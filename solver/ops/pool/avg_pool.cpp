@@ -1,9 +1,9 @@
-#include "parallel/comm_stats.hpp"
 #include "solver/ops/pool/pool_window.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/ops/taps/axis_taps.hpp"
 #include "solver/ops/window/windowed_input.hpp"
 #include "solver/tensor/autograd.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -23,16 +23,22 @@ AxisTaps averages(const WindowAxis& axis, Index n, Index padding, bool count_pad
   return taps;
 }
 
+const Operator& kAvgPool = register_operator({.name = "avg_pool",
+                                              .signature = "avg_pool(x, options)",
+                                              .family = "windows",
+                                              .cuts = {{"batch"}, {"grid", Moves::halo}, {"channels"}},
+                                              .rule = keep_rule()});
+
 }  // namespace
 
 Tensor avg_pool(const Tensor& x_in, const PoolOptions& options) {
-  const CommScope scope("avg_pool");
+  const OperatorCall call(kAvgPool, {x_in});
+  const Tensor& x = call[0];
   Shape padding;
   const Window window = pool_window(x_in.shape(), options, "avg_pool", padding);
   for (const WindowAxis& axis : window) {
     if (axis.dilation != 1) fail(ExitCode::usage, "avg_pool", "found dilation {}, expected 1", axis.dilation);
   }
-  const Tensor x = reduce_partial(x_in);
   const WindowedInput input(x, window, x.dim(-1));
   // A rank without outputs needs no slab and no taps.
   const bool idle = count(input.local_output_shape()) == 0;

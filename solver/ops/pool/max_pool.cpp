@@ -1,11 +1,11 @@
 #include <limits>
 
-#include "parallel/comm_stats.hpp"
 #include "solver/ops/pool/pool_window.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/ops/window/windowed_input.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/numeric.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -119,13 +119,19 @@ void backward(const Sizes& n, T* gx, const T* gy, const std::int64_t* index) {
       });
 }
 
+const Operator& kMaxPool = register_operator({.name = "max_pool",
+                                              .signature = "max_pool(x, options)",
+                                              .family = "windows",
+                                              .cuts = {{"batch"}, {"grid", Moves::halo}, {"channels"}},
+                                              .rule = keep_rule()});
+
 }  // namespace
 
 MaxPooled max_pool(const Tensor& x_in, const PoolOptions& options) {
-  const CommScope scope("max_pool");
+  const OperatorCall call(kMaxPool, {x_in});
+  const Tensor& x = call[0];
   Shape padding;
   const Window window = pool_window(x_in.shape(), options, "max_pool", padding);
-  const Tensor x = reduce_partial(x_in);
   const WindowedInput input(x, window, x.dim(-1));
   const Sizes n = sizes_of(input, window, x.shape());
   MaxPooled result{input.empty_output(x.dtype()), input.empty_output(DType::i64)};

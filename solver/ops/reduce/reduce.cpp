@@ -3,6 +3,8 @@
 #include <limits>
 
 #include "solver/ops/elementwise/elementwise.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/numeric.hpp"
 #include "solver/tensor/redistribute.hpp"
@@ -217,9 +219,28 @@ Tensor with_result_layout(const Tensor& local, const Tensor& x, const InlineVect
   return local.with_layout(kept_layout(x.layout(), reduced, keepdim, pending));
 }
 
-Tensor scaled_sum(const char* name, const Tensor& input, std::span<const int> dims, bool keepdim,
+const Operator& reduction(const char* name, Moves along) {
+  return register_operator({.name = name,
+                            .signature = std::string(name) + "(x, dims, keepdim)",
+                            .family = "reductions",
+                            .cuts = {{"reduced", along}, {"other"}},
+                            .rule = keep_rule()});
+}
+const Operator& kSum = reduction("sum", Moves::partial);
+const Operator& kMean = reduction("mean", Moves::partial);
+const Operator& kAmax = reduction("amax", Moves::reduction);
+const Operator& kAmin = reduction("amin", Moves::reduction);
+const Operator& kVar = register_operator({.name = "var",
+                                          .signature = "var(x, dims, keepdim, unbiased)",
+                                          .family = "reductions",
+                                          .cuts = {{"reduced", Moves::reduction}, {"other"}},
+                                          .rule = keep_rule()});
+
+Tensor scaled_sum(const Operator& entry, const Tensor& input, std::span<const int> dims, bool keepdim,
                   bool average) {
-  const Tensor x = reduce_partial(input);
+  const OperatorCall call(entry, {input});
+  const char* name = call.name();
+  const Tensor& x = call[0];
   const InlineVector<bool> reduced = marks(x, dims);
   const Index n = average ? reduced_count(x.shape(), reduced) : 1;
   Tensor y;
@@ -242,10 +263,11 @@ Tensor scaled_sum(const char* name, const Tensor& input, std::span<const int> di
 }
 
 template <typename Op>
-Tensor extreme(const char* name, const Tensor& input, std::span<const int> dims, bool keepdim, Op op,
+Tensor extreme(const Operator& entry, const Tensor& input, std::span<const int> dims, bool keepdim, Op op,
                ReduceOp over_mesh) {
-  const CommScope scope(name);
-  const Tensor x = reduce_partial(input);
+  const OperatorCall call(entry, {input});
+  const char* name = call.name();
+  const Tensor& x = call[0];
   const InlineVector<bool> reduced = marks(x, dims);
   Tensor y;
   dispatch_floating(x.dtype(), name, [&](auto* null) {
@@ -272,22 +294,24 @@ Tensor extreme(const char* name, const Tensor& input, std::span<const int> dims,
 }  // namespace
 
 Tensor sum(const Tensor& x, std::span<const int> dims, bool keepdim) {
-  return scaled_sum("sum", x, dims, keepdim, false);
+  return scaled_sum(kSum, x, dims, keepdim, false);
 }
 
 Tensor mean(const Tensor& x, std::span<const int> dims, bool keepdim) {
-  return scaled_sum("mean", x, dims, keepdim, true);
+  return scaled_sum(kMean, x, dims, keepdim, true);
 }
 
 Tensor amax(const Tensor& x, std::span<const int> dims, bool keepdim) {
-  return extreme("amax", x, dims, keepdim, Max{}, ReduceOp::max);
+  return extreme(kAmax, x, dims, keepdim, Max{}, ReduceOp::max);
 }
 
 Tensor amin(const Tensor& x, std::span<const int> dims, bool keepdim) {
-  return extreme("amin", x, dims, keepdim, Min{}, ReduceOp::min);
+  return extreme(kAmin, x, dims, keepdim, Min{}, ReduceOp::min);
 }
 
-Tensor var(const Tensor& x, std::span<const int> dims, bool keepdim, bool unbiased) {
+Tensor var(const Tensor& input, std::span<const int> dims, bool keepdim, bool unbiased) {
+  const OperatorCall call(kVar, {input});
+  const Tensor& x = call[0];
   const Tensor deviation = sub(x, mean(x, dims, true));
   const Tensor biased = mean(square(deviation), dims, keepdim);
   if (!unbiased) return biased;

@@ -1,10 +1,10 @@
-#include "parallel/comm_stats.hpp"
 #include "parallel/exchange_plan.hpp"
 #include "solver/ops/layout_builder.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/ops/shape/rearrange.hpp"
 #include "solver/ops/shape/shape.hpp"
 #include "solver/tensor/autograd.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -62,11 +62,7 @@ ExchangePlan plan_at(const Tensor& from, const Layout& to, const Shape& to_shape
   return ExchangePlan(from.layout(), [&](int rank) { return need_at(to.box(rank), from.shape(), dim, lo); });
 }
 
-/// The operands without Partial axes; on one mesh if any is a shard tensor.
-std::vector<Tensor> prepared(std::span<const Tensor> tensors, int dim) {
-  const auto shard =
-      std::find_if(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.is_shard(); });
-  std::vector<Tensor> parts;
+void check(std::span<const Tensor> tensors, int dim) {
   for (const Tensor& t : tensors) {
     Shape expected = tensors[0].shape();
     if (t.ndim() == expected.size()) expected[dim] = t.dim(dim);
@@ -74,21 +70,24 @@ std::vector<Tensor> prepared(std::span<const Tensor> tensors, int dim) {
       fail(ExitCode::usage, "cat", "found {}, expected {} {}", describe(t), name_of(tensors[0].dtype()),
            to_string(expected));
     }
-    parts.push_back(shard == tensors.end() ? t : reduce_partial(promote(t, shard->layout().mesh())));
-    if (shard != tensors.end() && !(parts.back().layout().mesh() == shard->layout().mesh())) {
-      fail(ExitCode::usage, "cat", "operands live on different meshes");
-    }
   }
-  return parts;
 }
+
+const Operator& kCat = register_operator({.name = "cat",
+                                          .signature = "cat(tensors, dim)",
+                                          .family = "shape",
+                                          .cuts = {{"dim", Moves::exchange}, {"other"}},
+                                          .rule = keep_rule()});
 
 }  // namespace
 
 Tensor cat(std::span<const Tensor> tensors, int dim_in) {
-  const CommScope scope("cat");
   if (tensors.empty()) fail(ExitCode::usage, "cat", "found no tensors");
   const int dim = checked_dim(tensors[0], dim_in, "cat");
-  const std::vector<Tensor> parts = prepared(tensors, dim);
+  check(tensors, dim);
+  const OperatorCall call(kCat, tensors);
+  std::vector<Tensor> parts;
+  for (int i = 0; i < static_cast<int>(tensors.size()); ++i) parts.push_back(call.on_mesh(i));
   const DType type = parts[0].dtype();
   Shape shape = parts[0].shape();
   shape[dim] = 0;

@@ -1,10 +1,10 @@
-#include "parallel/comm_stats.hpp"
 #include "solver/ops/device_array.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/ops/shape/rearrange.hpp"
 #include "solver/ops/shape/shape.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/numeric.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -84,11 +84,17 @@ Tensor running_sums(const Tensor& x, int dim, bool reverse) {
   return y;
 }
 
+const Operator& kCumsum = register_operator({.name = "cumsum",
+                                             .signature = "cumsum(x, dim)",
+                                             .family = "reductions",
+                                             .cuts = {{"dim", Moves::reduction}, {"other"}},
+                                             .rule = keep_rule()});
+
 }  // namespace
 
 Tensor cumsum(const Tensor& x_in, int dim_in) {
-  const CommScope scope("cumsum");
-  const Tensor x = reduce_partial(x_in);
+  const OperatorCall call(kCumsum, {x_in});
+  const Tensor& x = call[0];
   const int dim = checked_dim(x, dim_in, "cumsum");
   Tensor y = running_sums(x, dim, false);
   record("cumsum", {x}, y, [dim](const Tensor& gy) {

@@ -1,10 +1,9 @@
-#include "parallel/comm_stats.hpp"
 #include "solver/ops/layout_builder.hpp"
+#include "solver/ops/registry/operator_call.hpp"
 #include "solver/ops/shape/rearrange.hpp"
 #include "solver/ops/shape/shape.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/numeric.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -88,15 +87,15 @@ void add_back(const Columns& c, T* gx, const T* gy, const std::int64_t* index) {
       });
 }
 
-struct Rule {
-  Layout x, index, y, gx;
-};
-
-Rule make_rule(const Tensor& x, const Tensor& index, int dim) {
+/// Mesh axes cut what they cut in x; where x is whole, what they cut in the index. Looked-up elements of
+/// other ranks are left to them: the result is pending where x is cut along `dim`.
+std::optional<Sharding> gather_rule(std::span<const Tensor> operands, const std::any& parameters) {
+  const Tensor &x = operands[0], &index = operands[1];
+  const int dim = std::any_cast<int>(parameters);
   const Mesh mesh = (x.is_shard() ? x : index).layout().mesh();
   const Layout from_x = x.is_shard() ? x.layout() : Layout::replicated(mesh, x.shape());
   const Layout from_index = index.is_shard() ? index.layout() : Layout::replicated(mesh, index.shape());
-  LayoutBuilder lx(mesh, x.shape()), li(mesh, index.shape()), ly(mesh, index.shape()), gx(mesh, x.shape());
+  LayoutBuilder lx(mesh, x.shape()), li(mesh, index.shape()), ly(mesh, index.shape());
   std::vector<bool> taken(static_cast<std::size_t>(x.ndim()), false);
   for (int m = 0; m < mesh.axes(); ++m) {
     const Placement px = from_x.placement(m), pi = from_index.placement(m);
@@ -105,20 +104,24 @@ Rule make_rule(const Tensor& x, const Tensor& index, int dim) {
     if (px == Shard(dim)) {
       lx.like(from_x, m);
       ly.partial(m);
-      gx.like(from_x, m);
     } else if (shared) {
-      for (LayoutBuilder* b : {&lx, &li, &ly, &gx}) b->like(from_x, m);
+      for (LayoutBuilder* b : {&lx, &li, &ly}) b->like(from_x, m);
       taken[static_cast<std::size_t>(px.dim)] = true;
     } else if (pi.is_shard() && !taken[static_cast<std::size_t>(pi.dim)] &&
                (pi.dim == dim || !from_x.is_sharded(pi.dim))) {
       li.like(from_index, m);
       ly.like(from_index, m);
-      gx.partial(m);
       taken[static_cast<std::size_t>(pi.dim)] = true;
     }
   }
-  return {lx.build(), li.build(), ly.build(), gx.build()};
+  return Sharding{{lx.build(), li.build()}, ly.build()};
 }
+
+const Operator& kGather = register_operator({.name = "gather",
+                                             .signature = "gather(x, dim, index)",
+                                             .family = "shape",
+                                             .cuts = {{"dim", Moves::partial}, {"other"}},
+                                             .rule = gather_rule});
 
 void check(const Tensor& x, const Tensor& index, int dim) {
   bool fits = index.dtype() == DType::i64 && index.ndim() == x.ndim();
@@ -137,30 +140,25 @@ void check(const Tensor& x, const Tensor& index, int dim) {
 }  // namespace
 
 Tensor gather(const Tensor& x_in, int dim_in, const Tensor& index_in) {
-  const CommScope scope("gather");
   const int dim = checked_dim(x_in, dim_in, "gather");
   check(x_in, index_in, dim);
-  Tensor x = reduce_partial(x_in), index = index_in;
-  Rule rule;
-  if (x.is_shard() || index.is_shard()) {
-    rule = make_rule(x, index, dim);
-    x = redistribute(promote(x, rule.y.mesh()), rule.x);
-    index = redistribute(promote(index, rule.y.mesh()), rule.index);
-  }
-  Tensor y = rule.y ? Tensor::empty(rule.y, x.dtype()) : Tensor::empty(index.shape(), x.dtype());
+  const OperatorCall call(kGather, {x_in, index_in}, dim);
+  const Tensor x = call.on_mesh(0), index = call.on_mesh(1);
+  Tensor y = call.empty_result(index.shape(), x.dtype());
   const Columns columns = columns_of(x, y, dim);
   dispatch_floating(x.dtype(), "gather", [&](auto* null) {
     using T = std::remove_pointer_t<decltype(null)>;
     look_up(columns, y.data<T>(), x.data<T>(), index.data<std::int64_t>());
   });
-  record("gather", {x}, y, [rule, columns, index, shape = x.shape()](const Tensor& gy) {
-    const Tensor gx = rule.gx ? Tensor::zeros(rule.gx, gy.dtype()) : Tensor::zeros(shape, gy.dtype());
-    dispatch_floating(gy.dtype(), "gather", [&](auto* null) {
-      using T = std::remove_pointer_t<decltype(null)>;
-      add_back(columns, gx.data<T>(), gy.data<T>(), index.data<std::int64_t>());
-    });
-    return Gradients{gx};
-  });
+  record("gather", {x}, y,
+         [layout = call.gradient_layout(0), columns, index, shape = x.shape()](const Tensor& gy) {
+           const Tensor gx = layout ? Tensor::zeros(layout, gy.dtype()) : Tensor::zeros(shape, gy.dtype());
+           dispatch_floating(gy.dtype(), "gather", [&](auto* null) {
+             using T = std::remove_pointer_t<decltype(null)>;
+             add_back(columns, gx.data<T>(), gy.data<T>(), index.data<std::int64_t>());
+           });
+           return Gradients{gx};
+         });
   return y;
 }
 

@@ -1,3 +1,5 @@
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/ops/shape/rearrange.hpp"
 #include "solver/ops/shape/shape.hpp"
 #include "solver/ops/taps/axis_taps.hpp"
@@ -50,10 +52,17 @@ Tensor select_locally(const Tensor& x, int dim, const std::vector<Index>& indice
   return y;
 }
 
+const Operator& kIndexSelect = register_operator({.name = "index_select",
+                                                  .signature = "index_select(x, dim, index)",
+                                                  .family = "shape",
+                                                  .cuts = {{"dim", Moves::exchange}, {"other"}},
+                                                  .rule = keep_rule()});
+
 }  // namespace
 
 Tensor index_select(const Tensor& x_in, int dim_in, const Tensor& index) {
-  const Tensor x = reduce_partial(x_in);
+  const OperatorCall call(kIndexSelect, {x_in});
+  const Tensor& x = call[0];
   const int dim = checked_dim(x, dim_in, "index_select");
   const std::vector<Index> indices = checked_indices(index, x.dim(dim));
   const auto total = static_cast<Index>(indices.size());

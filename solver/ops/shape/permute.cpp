@@ -1,3 +1,5 @@
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/ops/shape/shape.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/numeric.hpp"
@@ -92,9 +94,16 @@ Tensor permute_data(const Tensor& x, std::span<const int> dims) {
   return y;
 }
 
+const Operator& kPermute = register_operator({.name = "permute",
+                                              .signature = "permute(x, dims)",
+                                              .family = "shape",
+                                              .cuts = {{"any"}},
+                                              .rule = keep_pending_rule()});
+
 }  // namespace
 
 Tensor permute(const Tensor& x, std::span<const int> dims) {
+  const OperatorCall call(kPermute, {x});
   require(static_cast<int>(dims.size()) == x.ndim(), "permute", "found {} dimensions, expected {}",
           dims.size(), x.ndim());
   InlineVector<int> inverse = InlineVector<int>::filled(x.ndim(), -1);

@@ -1,8 +1,8 @@
 #include <numeric>
 
+#include "solver/ops/registry/operator_call.hpp"
 #include "solver/ops/shape/shape.hpp"
 #include "solver/tensor/autograd.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -82,45 +82,63 @@ Move move_of(const Shape& in, const Shape& out, const std::vector<Group>& groups
   return move;
 }
 
-}  // namespace
-
-Tensor reshape(const Tensor& x_in, const Shape& shape) {
-  require(count(shape) == count(x_in.shape()), "reshape", "found {}, expected the element count of {}",
-          to_string(shape), to_string(x_in.shape()));
-  Tensor x = x_in;
-  Tensor y;
-  if (!x.is_shard()) {
-    y = x.as_plain(shape);
-  } else {
-    const std::vector<Group> groups = groups_of(x.shape(), shape);
-    Layout before = x.layout();
-    Layout after = Layout::replicated(before.mesh(), shape);
-    for (int a = 0; a < before.mesh().axes(); ++a) {
-      const Placement& p = before.placement(a);
-      if (p.is_partial()) after = after.with_placement(a, p);
-      if (!p.is_shard()) continue;
-      const Move move = move_of(x.shape(), shape, groups, p.dim, before.partition(a));
-      if (!move.possible || after.is_sharded(move.out_dim)) {
-        before = before.with_placement(a, Replicate());
-        continue;
-      }
-      before = before.with_placement(a, p, Partition(move.before));
-      after = after.with_placement(a, Shard(move.out_dim), Partition(move.after));
+/// Pending axes stay pending.
+std::optional<Sharding> reshape_rule(std::span<const Tensor> operands, const std::any& parameters) {
+  const Shape& from = operands[0].shape();
+  const auto shape = std::any_cast<Shape>(parameters);
+  const std::vector<Group> groups = groups_of(from, shape);
+  Layout before = operands[0].layout();
+  Layout after = Layout::replicated(before.mesh(), shape);
+  for (int a = 0; a < before.mesh().axes(); ++a) {
+    const Placement& p = before.placement(a);
+    if (p.is_partial()) after = after.with_placement(a, p);
+    if (!p.is_shard()) continue;
+    const Move move = move_of(from, shape, groups, p.dim, before.partition(a));
+    if (!move.possible || after.is_sharded(move.out_dim)) {
+      before = before.with_placement(a, Replicate());
+      continue;
     }
-    x = redistribute(x, before);
-    y = x.with_layout(after);
+    before = before.with_placement(a, p, Partition(move.before));
+    after = after.with_placement(a, Shard(move.out_dim), Partition(move.after));
   }
-  record("reshape", {x}, y,
+  return Sharding{{before}, after};
+}
+
+const Operator& entry(const char* name, const char* signature, std::vector<Cut> cuts) {
+  return register_operator({.name = name,
+                            .signature = signature,
+                            .family = "shape",
+                            .cuts = std::move(cuts),
+                            .rule = reshape_rule});
+}
+const Operator& kReshape = entry("reshape", "reshape(x, shape)",
+                                 {{"leading of its group"}, {"merged behind another", Moves::gather}});
+const Operator& kUnsqueeze = entry("unsqueeze", "unsqueeze(x, dim)", {{"any"}});
+const Operator& kSqueeze = entry("squeeze", "squeeze(x, dim)", {{"dim", Moves::gather}, {"other"}});
+
+Tensor reshape(const Operator& op, const Tensor& x_in, const Shape& shape) {
+  const OperatorCall call(op, {x_in}, shape);
+  const Tensor& x = call[0];
+  Tensor y = x.is_shard() ? x.with_layout(call.result_layout()) : x.as_plain(shape);
+  record(call.name(), {x}, y,
          [old_shape = x.shape(), layout = x.is_shard() ? x.layout().reduced() : Layout()](const Tensor& g) {
            return Gradients{layout ? g.with_layout(layout) : g.as_plain(old_shape)};
          });
   return y;
 }
 
+}  // namespace
+
+Tensor reshape(const Tensor& x, const Shape& shape) {
+  require(count(shape) == count(x.shape()), "reshape", "found {}, expected the element count of {}",
+          to_string(shape), to_string(x.shape()));
+  return reshape(kReshape, x, shape);
+}
+
 Tensor unsqueeze(const Tensor& x, int dim) {
   Shape shape = x.shape();
   shape.insert(dim < 0 ? dim + x.ndim() + 1 : dim, 1);
-  return reshape(x, shape);
+  return reshape(kUnsqueeze, x, shape);
 }
 
 Tensor squeeze(const Tensor& x, int dim) {
@@ -128,7 +146,7 @@ Tensor squeeze(const Tensor& x, int dim) {
   const int own = dim < 0 ? dim + x.ndim() : dim;
   require(shape[own] == 1, "squeeze", "found extent {} of dimension {}, expected 1", shape[own], own);
   shape.erase(own);
-  return reshape(x, shape);
+  return reshape(kSqueeze, x, shape);
 }
 
 }  // namespace tessera

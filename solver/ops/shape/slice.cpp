@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "parallel/exchange_plan.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/ops/shape/shape.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/redistribute.hpp"
@@ -40,9 +42,22 @@ ExchangePlan local_plan(const Tensor& x, const Tensor& y, int dim, Index start, 
   return ExchangePlan(x.local_shape(), need);
 }
 
+const Operator& entry(const char* name, const char* signature, std::vector<Cut> cuts) {
+  return register_operator({.name = name,
+                            .signature = signature,
+                            .family = "shape",
+                            .cuts = std::move(cuts),
+                            .rule = keep_pending_rule()});
+}
+const Operator& kSlice = entry("slice", "slice(x, dim, start, stop, step)", {{"any"}});
+const Operator& kSplit = entry("split", "split(x, dim, sizes)", {{"any"}});
+const Operator& kSelect = entry("select", "select(x, dim, index)", {{"dim", Moves::gather}, {"other"}});
+const Operator& kUnbind = entry("unbind", "unbind(x, dim)", {{"dim", Moves::gather}, {"other"}});
+
 }  // namespace
 
 Tensor slice(const Tensor& x, int dim_in, Index start, Index stop, Index step) {
+  const OperatorCall call(kSlice, {x});
   const int dim = dim_in < 0 ? dim_in + x.ndim() : dim_in;
   require(dim >= 0 && dim < x.ndim(), "slice", "dimension {} outside {}", dim_in, to_string(x.shape()));
   require(step >= 1 && start >= 0 && start <= stop && stop <= x.dim(dim), "slice",
@@ -63,18 +78,21 @@ Tensor slice(const Tensor& x, int dim_in, Index start, Index stop, Index step) {
 }
 
 Tensor select(const Tensor& x, int dim, Index index) {
+  const OperatorCall call(kSelect, {x});
   const int own = dim < 0 ? dim + x.ndim() : dim;
   const Index at = index < 0 ? index + x.dim(own) : index;
   return squeeze(slice(x, own, at, at + 1), own);
 }
 
 std::vector<Tensor> unbind(const Tensor& x, int dim) {
+  const OperatorCall call(kUnbind, {x});
   std::vector<Tensor> parts;
   for (Index i = 0; i < x.dim(dim); ++i) parts.push_back(select(x, dim, i));
   return parts;
 }
 
 std::vector<Tensor> split(const Tensor& x, int dim, std::span<const Index> sizes) {
+  const OperatorCall call(kSplit, {x});
   std::vector<Tensor> parts;
   Index at = 0;
   for (Index size : sizes) {

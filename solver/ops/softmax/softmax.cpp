@@ -2,11 +2,11 @@
 
 #include <limits>
 
-#include "parallel/comm_stats.hpp"
 #include "solver/ops/device_array.hpp"
+#include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/numeric.hpp"
-#include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
 namespace {
@@ -102,9 +102,20 @@ void over_mesh(const Tensor& x, int dim, const DeviceArray<double>& rows, Reduce
   if (axis >= 0) all_reduce(x.layout().mesh().axis_comm(axis), rows, op);
 }
 
-Tensor run(const char* name, const Tensor& x_in, int dim_in, bool logarithm) {
-  const CommScope scope(name);
-  const Tensor x = reduce_partial(x_in);
+const Operator& normaliser(const char* name) {
+  return register_operator({.name = name,
+                            .signature = std::string(name) + "(x, dim)",
+                            .family = "reductions",
+                            .cuts = {{"dim", Moves::reduction}, {"other"}},
+                            .rule = keep_rule()});
+}
+const Operator& kSoftmax = normaliser("softmax");
+const Operator& kLogSoftmax = normaliser("log_softmax");
+
+Tensor run(const Operator& entry, const Tensor& x_in, int dim_in, bool logarithm) {
+  const OperatorCall call(entry, {x_in});
+  const char* name = call.name();
+  const Tensor& x = call[0];
   const int dim = dim_in < 0 ? dim_in + x.ndim() : dim_in;
   if (dim < 0 || dim >= x.ndim()) {
     fail(ExitCode::usage, name, "dimension {} outside {}", dim_in, to_string(x.shape()));
@@ -138,11 +149,11 @@ Tensor run(const char* name, const Tensor& x_in, int dim_in, bool logarithm) {
 }  // namespace
 
 Tensor softmax(const Tensor& x, int dim) {
-  return run("softmax", x, dim, false);
+  return run(kSoftmax, x, dim, false);
 }
 
 Tensor log_softmax(const Tensor& x, int dim) {
-  return run("log_softmax", x, dim, true);
+  return run(kLogSoftmax, x, dim, true);
 }
 
 }  // namespace tessera
