@@ -7,8 +7,8 @@ namespace {
 
 thread_local std::string current_scope;
 
-bool is_message(std::string_view operation) {
-  return operation == "send";
+bool is_collective(std::string_view operation) {
+  return operation != "send" && operation != CommStats::kFallback;
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ CommCount CommStats::total(std::string_view operation) const {
 std::uint64_t CommStats::collective_calls() const {
   const std::lock_guard lock(mutex_);
   std::uint64_t calls = 0;
-  for (const auto& [key, count] : counts_) calls += is_message(key.second) ? 0 : count.calls;
+  for (const auto& [key, count] : counts_) calls += is_collective(key.second) ? count.calls : 0;
   return calls;
 }
 

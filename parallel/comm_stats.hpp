@@ -23,6 +23,9 @@ class CommStats {
  public:
   using Key = std::pair<std::string, std::string>;  // (tensor operator, operation)
 
+  /// Booked, without bytes, where an operator had no sharding rule and its operands were made whole.
+  static constexpr std::string_view kFallback = "fallback";
+
   static CommStats& global();
 
   /// Books on the tensor operator of the innermost CommScope of the calling thread. Safe to call from several

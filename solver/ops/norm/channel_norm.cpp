@@ -153,12 +153,12 @@ Index count_of_first(const DeviceArray<Moment>& moments) {
 
 const Operator& kGroupNorm =
     normalisation("group_norm", "group_norm(x, groups, weight, bias, eps)",
-                  {{"batch"}, {"grid", Moves::reduction}, {"channels", Moves::reduction}});
+                  {{"batch"}, {"grid", Moves::exchange}, {"channels", Moves::exchange}});
 const Operator& kInstanceNorm = normalisation("instance_norm", "instance_norm(x, weight, bias, eps)",
-                                              {{"batch"}, {"grid", Moves::reduction}, {"channels"}});
+                                              {{"batch"}, {"grid", Moves::exchange}, {"channels"}});
 const Operator& kBatchNorm =
     normalisation("batch_norm", "batch_norm(x, running_mean, running_var, weight, bias, options)",
-                  {{"batch", Moves::reduction}, {"grid", Moves::reduction}, {"channels", Moves::gather}});
+                  {{"batch", Moves::exchange}, {"grid", Moves::exchange}, {"channels", Moves::gather}});
 
 }  // namespace
 

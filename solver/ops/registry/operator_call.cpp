@@ -80,7 +80,7 @@ OperatorCall::OperatorCall(const Operator& op, std::span<const Tensor> operands,
 
 Sharding OperatorCall::fall_back() const {
   if (t_fallback == Fallback::error) throw MissingShardRule(op_, operands_);
-  CommStats::global().record("fallback", 0, 0);
+  CommStats::global().record(CommStats::kFallback, 0, 0);
   Sharding sharding;
   for (const Tensor& t : operands_) {
     sharding.operands.push_back(t && t.is_shard() ? Layout::replicated(mesh_, t.shape()) : Layout());
