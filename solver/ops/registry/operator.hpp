@@ -58,9 +58,9 @@ struct Cut {
 
 struct Operator {
   std::string name;
-  std::string signature;  ///< as a caller writes it
-  std::string family;     ///< heading under which it is listed
-  std::vector<Cut> cuts;
+  std::string signature = {};  ///< as a caller writes it
+  std::string family = {};     ///< heading under which it is listed
+  std::vector<Cut> cuts = {};
   ShardRule rule = {};  ///< none: every shard operand is made whole first (see Fallback)
 };
 
