@@ -118,8 +118,7 @@ Field attention(Tape& tape, const Field& q_in, const Field& k_in, const Field& v
   Field y{s.cuts, c};
   Storage lse;
   {
-    y.storage = ledger.elements(tokens * c);
-    const Storage state = ledger.elements(2 * rows);
+    const Storage state = ledger.elements(2 * rows + tokens * c);
     {
       const Storage blocks = ranks > 1 ? ledger.elements(block + 2 * longest) : nullptr;
       hand_on(ledger, s, ranks - 1, 2 * c);
@@ -127,10 +126,11 @@ Field attention(Tape& tape, const Field& q_in, const Field& k_in, const Field& v
       ledger.multiply(2 * product);  // q k^T, p v
     }
     lse = ledger.elements(rows);
+    y.storage = ledger.elements(tokens * c);
   }
   const auto backward = [=, &ledger](const Storage&) {
     const Storage products = ledger.elements(rows), dq = ledger.elements(tokens * c);
-    Storage dkv = ledger.elements(ranks > 1 ? 2 * longest : block);
+    const Storage dkv = ledger.elements(ranks > 1 ? 2 * longest : block);
     {
       const Storage blocks = ranks > 1 ? ledger.elements(block + 2 * longest) : nullptr;
       hand_on(ledger, s, ranks - 1, 2 * c);
@@ -138,8 +138,9 @@ Field attention(Tape& tape, const Field& q_in, const Field& k_in, const Field& v
       ledger.elements(2 * scores);
       ledger.multiply(5 * product);  // q k^T, gy v^T, and what adds to dq, dk and dv
     }
-    if (ranks > 1) dkv = ledger.elements(block);
-    return Grads{dq, dkv, dkv};
+    Grads grads;
+    for (int i = 0; i < 3; ++i) grads.push_back(ledger.elements(tokens * c));
+    return grads;
   };
   y.node = tape.record({q.node, k.node, v.node}, {q.storage, k.storage, v.storage, y.storage, lse, positions},
                        backward);

@@ -187,12 +187,28 @@ class Engine {
   std::priority_queue<NodePtr, std::vector<NodePtr>, LaterFirst> ready_;
 };
 
+/// The outputs with averages and extremes reduced: a cotangent is that of the value, and what reaches each
+/// rank's addend differs from it (for sums it does not).
+std::vector<Tensor> values_of(std::span<const Tensor> outputs) {
+  const EnableGrad recording;
+  std::vector<Tensor> values;
+  for (const Tensor& output : outputs) {
+    Layout layout = output.layout();
+    for (int a = 0; layout && a < layout.mesh().axes(); ++a) {
+      const Placement& p = layout.placement(a);
+      if (p.is_partial() && p.op != ReduceOp::sum) layout = layout.with_placement(a, Replicate());
+    }
+    values.push_back(output.is_shard() ? redistribute(output, layout) : output);
+  }
+  return values;
+}
+
 }  // namespace
 
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> cotangents) {
   require(outputs.size() == cotangents.size(), "backward", "{} outputs and {} cotangents", outputs.size(),
           cotangents.size());
-  Engine(nullptr).run(outputs, cotangents);
+  Engine(nullptr).run(values_of(outputs), cotangents);
 }
 
 Gradients gradients(const Tensor& output, std::span<const Tensor> inputs, Tensor cotangent) {
@@ -203,7 +219,7 @@ Gradients gradients(const Tensor& output, std::span<const Tensor> inputs, Tensor
     require(edge.node != nullptr, "gradients", "input {} does not require a gradient", i);
     captures[edge.node.get()].emplace_back(edge.output, &result[i]);
   }
-  Engine(&captures).run({&output, 1}, {&cotangent, 1});
+  Engine(&captures).run(values_of({&output, 1}), {&cotangent, 1});
   return result;
 }
 

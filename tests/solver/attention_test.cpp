@@ -14,17 +14,12 @@
 namespace tessera {
 namespace {
 
+using testing::all_dims;
 using testing::Cuts;
 using testing::OperatorCase;
 using testing::pick;
 using testing::Random;
 using Values = std::vector<double>;
-
-std::vector<int> all_dims(const Shape& shape) {
-  std::vector<int> dims;
-  for (int d = 0; d < shape.size(); ++d) dims.push_back(d);
-  return dims;
-}
 
 /// Row-major index of an element given by tokens of (B, N, H, d).
 std::size_t at(Index tokens, Index heads, Index depth, Index b, Index i, Index h, Index c) {
@@ -151,7 +146,7 @@ TEST(Attention, AgreesWithLoopsAndDifferences) {
   for (int seed = 0; seed < 12; ++seed) {
     AttentionCase c = attention_case(random, seed);
     const testing::Outcome outcome = testing::run_case(c, DType::f64);
-    testing::expect_close(outcome.y, attention_by_loops(c), 1e-12, 1e-12, c.text);
+    testing::expect_close(outcome.outputs[0], attention_by_loops(c), 1e-12, 1e-12, c.text);
     testing::expect_finite_differences(c, random, outcome);
   }
 }
@@ -290,7 +285,7 @@ TEST(NeighborhoodAttention, AgreesWithLoopsAndDifferences) {
   for (int i = 0; i < 9; ++i) {
     NeighborhoodCase c = neighborhood_case(random, 1 + i % 3);
     const testing::Outcome outcome = testing::run_case(c, DType::f64);
-    testing::expect_close(outcome.y, neighborhood_by_loops(c), 1e-12, 1e-12, c.text);
+    testing::expect_close(outcome.outputs[0], neighborhood_by_loops(c), 1e-12, 1e-12, c.text);
     testing::expect_finite_differences(c, random, outcome);
   }
 }

@@ -92,7 +92,7 @@ TEST(Linear, AgreesWithLoopsAndDifferences) {
         y += c.operands[0].values[r * 7 + i] * c.operands[1].values[o * 7 + i];
     }
   }
-  testing::expect_close(outcome.y, want, 1e-14, 1e-14, "linear");
+  testing::expect_close(outcome.outputs[0], want, 1e-14, 1e-14, "linear");
   testing::expect_finite_differences(c, random, outcome);
 }
 
@@ -112,7 +112,7 @@ TEST(Linear, MixedPrecisionKeepsWeightGradientsInSingle) {
   const testing::Outcome want = testing::run_case(c, DType::f64);
   c.operands[1].type = c.operands[2].type = DType::f32;
   const testing::Outcome got = testing::run_case(c, DType::bf16);
-  testing::expect_close(got.y, want.y, 2e-2, 0, "y");
+  testing::expect_close(got.outputs[0], want.outputs[0], 2e-2, 0, "y");
   for (std::size_t i = 0; i < 3; ++i)
     testing::expect_close(got.gradients[i], want.gradients[i], 2e-2, 0, "gradient");
 }

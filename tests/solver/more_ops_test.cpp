@@ -15,6 +15,7 @@
 namespace tessera {
 namespace {
 
+using testing::all_dims;
 using testing::OperatorCase;
 using testing::pick;
 using testing::Random;
@@ -22,12 +23,6 @@ using testing::tensor_of;
 using testing::values_of;
 using Values = std::vector<double>;
 using Inputs = std::span<const Tensor>;
-
-std::vector<int> all_dims(const Shape& shape) {
-  std::vector<int> dims;
-  for (int d = 0; d < shape.size(); ++d) dims.push_back(d);
-  return dims;
-}
 
 void add_all(OperatorCase& c, Random& random, const std::string& name, const Shape& shape) {
   c.add(random, name, shape, all_dims(shape));
@@ -191,7 +186,7 @@ TEST(MoreOps, IndexSelect) {
     c.operands.push_back({"index", Shape{static_cast<Index>(index.size())}, index, {}, false, DType::i64});
     c.op = [=](Inputs in) { return index_select(in[0], dim, in[1]); };
     const Values want = selected(c.operands[0].values, shape, dim, index);
-    testing::expect_close(testing::run_case(c, DType::f64).y, want, 0, 0, c.text);
+    testing::expect_close(testing::run_case(c, DType::f64).outputs[0], want, 0, 0, c.text);
     check(c, random);
   }
   const Tensor outside = tensor_of({5}, Shape{1}, DType::i64);
@@ -225,7 +220,7 @@ TEST(MoreOps, Gather) {
       }
       want.push_back(c.operands[0].values[static_cast<std::size_t>(at)]);
     }
-    testing::expect_close(testing::run_case(c, DType::f64).y, want, 0, 0, c.text);
+    testing::expect_close(testing::run_case(c, DType::f64).outputs[0], want, 0, 0, c.text);
     check(c, random);
   }
 }

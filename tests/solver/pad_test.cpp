@@ -8,6 +8,7 @@
 namespace tessera {
 namespace {
 
+using testing::all_dims;
 using testing::Cuts;
 using testing::pick;
 using testing::Random;
@@ -87,12 +88,6 @@ void check(const Case& c, const Layout& layout) {
   EXPECT_TRUE(x.grad().layout() == x.layout()) << what;
   testing::expect_close(values_of(y), want, 0, 0, what + ", output");
   testing::expect_close(values_of(x.grad()), want_gradient, 1e-14, 1e-14, what + ", gradient");
-}
-
-std::vector<int> all_dims(const Shape& shape) {
-  std::vector<int> dims;
-  for (int d = 0; d < shape.size(); ++d) dims.push_back(d);
-  return dims;
 }
 
 TEST(Pad, EveryLayoutEqualsTheDefinition) {

@@ -11,16 +11,11 @@
 namespace tessera {
 namespace {
 
+using testing::all_dims;
 using testing::OperatorCase;
 using testing::pick;
 using testing::Random;
 using Values = std::vector<double>;
-
-std::vector<int> all_dims(const Shape& shape) {
-  std::vector<int> dims;
-  for (int d = 0; d < shape.size(); ++d) dims.push_back(d);
-  return dims;
-}
 
 /// (batch, *grid, channels) with 1 to 3 grid axes.
 Shape random_shape(Random& random, int axes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -20,6 +21,12 @@ std::vector<double> random_values(Random& random, Index count) {
   std::vector<double> values(static_cast<std::size_t>(count));
   for (double& v : values) v = static_cast<double>(random() >> 11) * 0x1p-52 - 1.0;
   return values;
+}
+
+std::vector<int> all_dims(const Shape& shape) {
+  std::vector<int> dims(static_cast<std::size_t>(shape.size()));
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
 }
 
 const std::vector<Mesh>& meshes(int most_axes) {
@@ -75,7 +82,38 @@ Layout random_layout(Random& random, const Mesh& mesh, const Shape& shape, std::
   return Layout(mesh, placements, shape, std::move(partitions));
 }
 
-Tensor tensor_of(const std::vector<double>& values, const Shape& shape, DType type, const Layout& layout) {
+namespace {
+
+/// Evenly spread in [0, 1), a function of its arguments alone.
+double spread(Index element, int axis, int coordinate) {
+  const std::uint64_t key =
+      (static_cast<std::uint64_t>(element) * 16 + static_cast<std::uint64_t>(axis)) * 64 +
+      static_cast<std::uint64_t>(coordinate);
+  return static_cast<double>(Random(key)() >> 11) * 0x1p-53;
+}
+
+/// This rank's addend of an element whose value is `value`: value / (ranks of the sum axes) plus one term per
+/// Partial axis, which that axis's reduction removes: terms of sums and averages add up to 0, the largest
+/// (smallest) of a maximum (minimum) is 0.
+double addend(const Layout& layout, Index element, double value) {
+  double terms = 0;
+  for (int a = 0; a < layout.mesh().axes(); ++a) {
+    const Placement& p = layout.placement(a);
+    if (!p.is_partial()) continue;
+    const int size = layout.mesh().axis_size(a), own = layout.mesh().coords()[a];
+    if (p.op == ReduceOp::sum) value /= size;
+    if (p.op == ReduceOp::sum || p.op == ReduceOp::avg) {
+      terms += spread(element, a, own) - spread(element, a, (own + 1) % size);
+    } else if (own != static_cast<int>(spread(element, a, size) * size)) {
+      terms += (p.op == ReduceOp::max ? -1 : 1) * (0.25 + spread(element, a, own));
+    }
+  }
+  return value + terms;
+}
+
+/// The tensor whose local elements are value(position in `shape`).
+template <typename Value>
+Tensor filled(const Shape& shape, DType type, const Layout& layout, const Value& value) {
   const Box box = layout ? layout.local_box() : Box::whole(shape);
   std::vector<double> local(static_cast<std::size_t>(box.volume()));
   for (std::size_t i = 0; i < local.size(); ++i) {
@@ -85,11 +123,24 @@ Tensor tensor_of(const std::vector<double>& values, const Shape& shape, DType ty
       rest /= box[d].size();
       scale *= shape[d];
     }
-    local[i] = values[static_cast<std::size_t>(from)];
+    local[i] = value(from);
   }
   const Tensor t = layout ? Tensor::empty(layout, type) : Tensor::empty(shape, type);
   t.copy_from_host(std::span<const double>(local));
   return t;
+}
+
+}  // namespace
+
+Tensor tensor_of(const std::vector<double>& values, const Shape& shape, DType type, const Layout& layout) {
+  return filled(shape, type, layout, [&](Index i) { return values[static_cast<std::size_t>(i)]; });
+}
+
+Tensor addends_of(const std::vector<double>& values, const Shape& shape, DType type, const Layout& layout) {
+  return filled(shape, type, layout, [&](Index i) {
+    const double value = values[static_cast<std::size_t>(i)];
+    return layout ? addend(layout, i, value) : value;
+  });
 }
 
 std::vector<double> values_of(const Tensor& t) {
@@ -97,22 +148,31 @@ std::vector<double> values_of(const Tensor& t) {
   return (t.is_shard() ? full_tensor(t) : t).to_host<double>();
 }
 
-void expect_close(const std::vector<double>& got, const std::vector<double>& want, double rtol, double atol,
-                  const std::string& what) {
-  ASSERT_EQ(got.size(), want.size()) << what;
+std::string difference(const std::vector<double>& got, const std::vector<double>& want, double rtol,
+                       double atol) {
+  if (got.size() != want.size()) {
+    return fmt::format("found {} elements, expected {}", got.size(), want.size());
+  }
   double largest = 0, worst = 0;
   std::size_t at = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (std::isfinite(want[i])) largest = std::max(largest, std::abs(want[i]));
     const bool comparable = std::isfinite(got[i]) && std::isfinite(want[i]);
-    const double error = comparable ? std::abs(got[i] - want[i]) : (got[i] == want[i] ? 0 : INFINITY);
+    const bool alike = got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i]));
+    const double error = comparable ? std::abs(got[i] - want[i]) : (alike ? 0 : INFINITY);
     if (error > worst) {
       worst = error;
       at = i;
     }
   }
-  EXPECT_LE(worst, atol + rtol * largest) << what << ": element " << at << " of " << want.size() << ", got "
-                                          << got[at] << ", expected " << want[at];
+  if (worst <= atol + rtol * largest) return {};
+  return fmt::format("element {} of {}: found {}, expected {}, error {:.2g}, allowed {:.2g}", at, want.size(),
+                     got[at], want[at], worst, atol + rtol * largest);
+}
+
+void expect_close(const std::vector<double>& got, const std::vector<double>& want, double rtol, double atol,
+                  const std::string& what) {
+  EXPECT_EQ(difference(got, want, rtol, atol), "") << what;
 }
 
 }  // namespace tessera::testing

@@ -11,32 +11,26 @@
 namespace tessera::testing {
 namespace {
 
-CommPtr g_world;
-
 class FailureReporter : public ::testing::EmptyTestEventListener {
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    std::fprintf(stderr, "rank %d: %s:%d: %s\n", g_world->rank(),
+    std::fprintf(stderr, "rank %d: %s:%d: %s\n", world()->rank(),
                  result.file_name() ? result.file_name() : "?", result.line_number(), result.message());
   }
   void OnTestEnd(const ::testing::TestInfo& info) override {
     if (info.result()->Failed()) {
-      std::fprintf(stderr, "rank %d: FAILED %s.%s\n", g_world->rank(), info.test_suite_name(), info.name());
+      std::fprintf(stderr, "rank %d: FAILED %s.%s\n", world()->rank(), info.test_suite_name(), info.name());
     }
   }
 };
 
 }  // namespace
 
-CommPtr world() {
-  return g_world;
-}
-
 }  // namespace tessera::testing
 
 int main(int argc, char** argv) {
   tessera::Runtime runtime(argc, argv);
-  tessera::testing::g_world = runtime.world();
+  tessera::testing::set_world(runtime.world());
   ::testing::InitGoogleTest(&argc, argv);
   auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
   if (runtime.world()->rank() != 0) {
@@ -45,6 +39,6 @@ int main(int argc, char** argv) {
   }
   int failed = RUN_ALL_TESTS();
   failed = runtime.world()->all_reduce_value(failed, tessera::ReduceOp::max);
-  tessera::testing::g_world.reset();
+  tessera::testing::set_world(nullptr);
   return failed;
 }

@@ -27,11 +27,8 @@ struct Scorer {
   const Index* queries;
   const Index* keys;
 
-  /// Returns the factor that is still to be applied: without mask and causality the products stay as they
-  /// are, which saves a pass over the row. It is positive.
-  KOKKOS_INLINE_FUNCTION A apply(A* row, Index query, const Index* tile_keys, Index n, bool causal,
-                                 Index mask_base) const {
-    if (!mask.data && !causal && scale > 0) return scale;
+  KOKKOS_INLINE_FUNCTION void apply(A* row, Index query, const Index* tile_keys, Index n, bool causal,
+                                    Index mask_base) const {
     const A hidden = -std::numeric_limits<A>::infinity();
     for (Index j = 0; j < n; ++j) row[j] *= scale;
     if (mask.data) {
@@ -53,7 +50,6 @@ struct Scorer {
     if (causal) {
       for (Index j = 0; j < n; ++j) row[j] = tile_keys[j] <= query ? row[j] : hidden;
     }
-    return 1;
   }
 };
 
@@ -141,16 +137,15 @@ void update_running(const Problem& p, const Tile& t, const Scorer<A>& scorer, A*
   for_each(
       "attention_softmax", t.m, KOKKOS_LAMBDA(Index i) {
         A* row = scores + i * t.n;
-        const A factor = scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
+        scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
         const A lowest = -std::numeric_limits<A>::infinity();
-        const A highest = lane_max(t.n, lowest, [row](Index j) { return row[j]; }) * factor;
-        const A top = highest > maximum[i] ? highest : maximum[i];
+        const A top = lane_max(t.n, maximum[i], [row](Index j) { return row[j]; });
         if (top == lowest) {  // nothing visible so far
           for (Index j = 0; j < t.n; ++j) row[j] = 0;
           return;
         }
-        const A total = lane_sum<A>(
-            t.n, [row, factor, top](Index j) { return row[j] = fast_exp(row[j] * factor - top); });
+        for (Index j = 0; j < t.n; ++j) row[j] = fast_exp(row[j] - top);
+        const A total = lane_sum<A>(t.n, [row](Index c) { return row[c]; });
         if (top != maximum[i]) {
           const A shrink = fast_exp(maximum[i] - top);
           sum[i] *= shrink;
@@ -172,10 +167,10 @@ void probability_gradients(const Problem& p, const Tile& t, const Scorer<A>& sco
       "attention_softmax_gradient", t.m, KOKKOS_LAMBDA(Index i) {
         A* row = scores + i * t.n;
         A* gradient = dp + i * t.n;
-        const A factor = scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
+        scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
         const A shift = lse[i], inner = products[i], scale = scorer.scale;
         for (Index j = 0; j < t.n; ++j) {
-          row[j] = fast_exp(row[j] * factor - shift);
+          row[j] = fast_exp(row[j] - shift);
           gradient[j] = scale * row[j] * (gradient[j] - inner);
         }
       });

@@ -1,4 +1,5 @@
 #include "solver/ops/elementwise/elementwise.hpp"
+#include "solver/ops/index_bounds.hpp"
 #include "solver/ops/loss/loss.hpp"
 #include "solver/ops/reduce/reduce.hpp"
 #include "solver/ops/registry/operator_call.hpp"
@@ -43,10 +44,10 @@ void row_gradients(T* gx, const T* g, const T* x, const std::int64_t* target, In
 
 /// Targets come from files: a class that does not exist is an input error.
 void check_targets(const Tensor& target, Index classes) {
-  for (const std::int64_t t : target.to_host<std::int64_t>()) {
-    if (t < 0 || t >= classes) {
-      fail(ExitCode::input_file, "cross_entropy", "found class {}, expected 0 to {}", t, classes - 1);
-    }
+  const auto [least, most] = index_bounds(target);
+  if (count(target.shape()) > 0 && (least < 0 || most >= classes)) {
+    fail(ExitCode::input_file, "cross_entropy", "found class {}, expected 0 to {}", least < 0 ? least : most,
+         classes - 1);
   }
 }
 
@@ -63,10 +64,10 @@ Tensor cross_entropy(const Tensor& x_in, const Tensor& target_in) {
   require(x_in.ndim() == 2 && target_in.shape() == Shape{x_in.dim(0)} && target_in.dtype() == DType::i64,
           "cross_entropy", "found {} and {}, expected (N, classes) and i64 (N)", describe(x_in),
           describe(target_in));
+  check_targets(target_in, x_in.dim(1));
   const OperatorCall call(kCrossEntropy, {x_in, target_in});
   const Tensor &x = call[0], &target = call[1];
   const Index rows = x.local_shape()[0], classes = x.dim(1);
-  check_targets(target, classes);
   Tensor loss = call.empty_result(Shape{rows}, x.dtype());
   dispatch_floating(x.dtype(), "cross_entropy", [&](auto* null) {
     using T = std::remove_pointer_t<decltype(null)>;

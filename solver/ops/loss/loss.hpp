@@ -14,7 +14,8 @@ Tensor relative_l2_loss(const Tensor& x, const Tensor& target);
 /// Mean over samples and channels (first and last dimension) of sqrt(MSE / (var(t) + 1e-7)), both over the
 /// grid, the variance unbiased (The Well's VRMSE).
 Tensor vrmse_loss(const Tensor& x, const Tensor& target);
-/// Mean over rows of -log softmax(x)[target]; x (N, classes), target (N) of i64. Classes must not be sharded.
+/// Mean over rows of -log softmax(x)[target]; x (N, classes), target (N) of i64. Sharded
+/// classes are gathered first.
 Tensor cross_entropy(const Tensor& x, const Tensor& target);
 
 }  // namespace tessera

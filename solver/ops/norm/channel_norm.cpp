@@ -145,10 +145,13 @@ void check_running(const Tensor& x, const Tensor& mean, const Tensor& variance, 
   }
 }
 
-Index count_of_first(const DeviceArray<Moment>& moments) {
-  Moment first;
-  copy_bytes(&first, MemorySpace::host, moments.data(), MemorySpace::device, sizeof(Moment));
-  return static_cast<Index>(first.count);
+/// Values per channel; with replicas, all of them have some.
+void check_count(const Tensor& x, const CommPtr& replicas) {
+  const Index channels = x.dim(-1), found = channels > 0 ? count(x.shape()) / channels : 0;
+  if (channels > 0 && found * (replicas ? replicas->size() : 1) < 2) {
+    fail(ExitCode::usage, "batch_norm", "found {} value per channel, expected at least 2 when training",
+         found);
+  }
 }
 
 const Operator& kGroupNorm =
@@ -210,11 +213,8 @@ Tensor batch_norm(const Tensor& x_in, const Tensor& running_mean, const Tensor& 
   const Index first = x.is_shard() ? x.layout().local_box().back().lo : 0;
   DeviceArray<Moment> moments;
   if (options.training) {
+    check_count(x, options.replicas);
     moments = global_moments(p, x);
-    if (moments.count() > 0 && count_of_first(moments) < 2) {
-      fail(ExitCode::usage, "batch_norm", "found {} value per channel, expected at least 2 when training",
-           count_of_first(moments));
-    }
     if (running_mean) {
       with_running(running_mean, running_var, first, [&](auto* mean, auto* variance) {
         update_running(moments, options.momentum, mean, variance);
