@@ -50,7 +50,8 @@ Field residual_block(Tape& tape, const ModelConfig& c, const Field& x) {
 
 Field self_attention(Tape& tape, const ModelConfig& c, const Field& x) {
   const Field qkv = linear(tape, x, 3 * c.dim);
-  const Field q = slice(tape, qkv, c.dim), k = slice(tape, qkv, c.dim), v = slice(tape, qkv, c.dim);
+  const std::vector<Field> parts = unbind(tape, qkv, 3);
+  const Field &q = parts[0], &k = parts[1], &v = parts[2];
   const Field y = c.architecture == Architecture::natten
                       ? neighborhood_attention(tape, q, k, v, c.heads, c.kernel_size)
                       : attention(tape, q, k, v, c.heads);

@@ -118,7 +118,8 @@ Field attention(Tape& tape, const Field& q_in, const Field& k_in, const Field& v
   Field y{s.cuts, c};
   Storage lse;
   {
-    const Storage state = ledger.elements(2 * rows + tokens * c);
+    y.storage = ledger.elements(tokens * c);
+    const Storage state = ledger.elements(2 * rows);
     {
       const Storage blocks = ranks > 1 ? ledger.elements(block + 2 * longest) : nullptr;
       hand_on(ledger, s, ranks - 1, 2 * c);
@@ -126,11 +127,10 @@ Field attention(Tape& tape, const Field& q_in, const Field& k_in, const Field& v
       ledger.multiply(2 * product);  // q k^T, p v
     }
     lse = ledger.elements(rows);
-    y.storage = ledger.elements(tokens * c);
   }
   const auto backward = [=, &ledger](const Storage&) {
     const Storage products = ledger.elements(rows), dq = ledger.elements(tokens * c);
-    const Storage dkv = ledger.elements(ranks > 1 ? 2 * longest : block);
+    Storage dkv = ledger.elements(ranks > 1 ? 2 * longest : block);
     {
       const Storage blocks = ranks > 1 ? ledger.elements(block + 2 * longest) : nullptr;
       hand_on(ledger, s, ranks - 1, 2 * c);
@@ -138,9 +138,8 @@ Field attention(Tape& tape, const Field& q_in, const Field& k_in, const Field& v
       ledger.elements(2 * scores);
       ledger.multiply(5 * product);  // q k^T, gy v^T, and what adds to dq, dk and dv
     }
-    Grads grads;
-    for (int i = 0; i < 3; ++i) grads.push_back(ledger.elements(tokens * c));
-    return grads;
+    if (ranks > 1) dkv = ledger.elements(block);
+    return Grads{dq, dkv, dkv};
   };
   y.node = tape.record({q.node, k.node, v.node}, {q.storage, k.storage, v.storage, y.storage, lse, positions},
                        backward);

@@ -192,15 +192,8 @@ Field unary(Tape& tape, const Field& x) {
 
 Field add(Tape& tape, const Field& a, const Field& b) {
   Ledger& ledger = tape.ledger();
-  const Index elements = elements_of(ledger, a);
-  Field y{a.cuts, a.channels, ledger.elements(elements)};
-  const bool want_a = a.node >= 0, want_b = b.node >= 0;
-  y.node = tape.record({a.node, b.node}, {a.storage, b.storage}, [=, &ledger](const Storage&) {
-    Grads grads(2);
-    if (want_a) grads[0] = ledger.elements(elements);
-    if (want_b) grads[1] = ledger.elements(elements);
-    return grads;
-  });
+  Field y{a.cuts, a.channels, ledger.elements(elements_of(ledger, a))};
+  y.node = tape.record({a.node, b.node}, {}, [](const Storage& grad) { return Grads{grad, grad}; });
   return y;
 }
 
@@ -240,13 +233,27 @@ Field weighted_terms(Tape& tape, const GridCuts& cuts, Index channels, Index ter
   return y;
 }
 
-Field slice(Tape& tape, const Field& x, Index channels) {
+std::vector<Field> unbind(Tape& tape, const Field& x, Index parts) {
   Ledger& ledger = tape.ledger();
-  Field y{x.cuts, channels, ledger.elements(cells_of(ledger, x.cuts) * channels)};
-  y.node = tape.record({x.node}, {}, [all = elements_of(ledger, x), &ledger](const Storage&) {
-    return Grads{ledger.elements(all)};
-  });
-  return y;
+  // The gradients of the parts wait for each other, then go into one.
+  const auto waiting = std::make_shared<Grads>();
+  const int joined =
+      tape.record({x.node}, {}, [waiting, all = elements_of(ledger, x), &ledger](const Storage&) {
+        const Storage gx = ledger.elements(all);
+        waiting->clear();
+        return Grads{gx};
+      });
+  std::vector<Field> fields;
+  for (Index p = 0; p < parts; ++p) {
+    const Index channels = x.channels / parts;
+    Field part{x.cuts, channels, ledger.elements(cells_of(ledger, x.cuts) * channels)};
+    part.node = tape.record({joined}, {}, [waiting, p](const Storage& grad) {
+      waiting->push_back(grad);
+      return Grads{p == 0 ? grad : nullptr};
+    });
+    fields.push_back(std::move(part));
+  }
+  return fields;
 }
 
 Field permute(Tape& tape, const Field& x, const GridCuts& cuts, Index channels) {

@@ -21,8 +21,8 @@ void mean_of_all(Tape& tape, const Field& x);
 /// sum over k of factor[k] weight[k, cell, channel], a parameter cut like the grid.
 Field weighted_terms(Tape& tape, const GridCuts& cuts, Index channels, Index terms);
 
-/// `channels` channels copied out.
-Field slice(Tape& tape, const Field& x, Index channels);
+/// Equal shares of the channels, copied out; their gradients go into one.
+std::vector<Field> unbind(Tape& tape, const Field& x, Index parts);
 /// The same elements in another order, as a field with these cuts and channels.
 Field permute(Tape& tape, const Field& x, const GridCuts& cuts, Index channels);
 /// The grid with `more[a]` cells added at the high end of axis a, read from `boundary[a]`.

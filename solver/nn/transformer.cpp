@@ -43,7 +43,8 @@ Tensor SelfAttention::operator()(const Tensor& x) const {
   // (B, *tokens, 3, heads, head size)
   const Tensor qkv = reshape((*qkv_)(x), with_front_and_back(x.dim(0), tokens, {3, heads_, width / heads_}));
   const int which = tokens.size() + 1;
-  const Tensor q = select(qkv, which, 0), k = select(qkv, which, 1), v = select(qkv, which, 2);
+  const std::vector<Tensor> parts = unbind(qkv, which);
+  const Tensor &q = parts[0], &k = parts[1], &v = parts[2];
   const Tensor y = kernel_size_ > 0 ? neighborhood_attention(q, k, v, {.kernel_size = {kernel_size_}})
                                     : attention(q, k, v);
   return (*proj_)(reshape(y, x.shape()));

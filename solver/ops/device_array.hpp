@@ -17,6 +17,8 @@ class DeviceArray {
   T* data() const { return static_cast<T*>(block_.data()); }
   Index count() const { return count_; }
   std::size_t bytes() const { return static_cast<std::size_t>(count_) * sizeof(T); }
+  /// Shared ownership of the memory.
+  const std::shared_ptr<void>& handle() const { return block_.handle(); }
   void zero() const { zero_bytes(data(), MemorySpace::device, bytes()); }
 
  private:

@@ -60,19 +60,6 @@ struct Call {
   Tensor mask;    ///< keeps problem.mask alive
 };
 
-Tensor empty(const Layout& layout, const Shape& shape, DType type) {
-  return layout ? Tensor::empty(layout, type) : Tensor::empty(shape, type);
-}
-
-template <typename T>
-Tensor narrowed(const Compute<T>* values, const Layout& layout, const Shape& shape) {
-  const Tensor result = empty(layout, shape, dtype_of<T>);
-  T* out = result.data<T>();
-  for_each(
-      "attention_narrow", result.local_count(), KOKKOS_LAMBDA(Index i) { store(out[i], values[i]); });
-  return result;
-}
-
 /// Rescales sums and outputs to the maximum over the ranks that hold other keys, and adds them up.
 template <typename A>
 void merge_running(const Call& call, const Running<A>& state) {
@@ -115,7 +102,7 @@ Tensor run(const Call& call, const Operands& x) {
   const DeviceArray<A> lse = finish_running(p, state);
   Shape out_shape = x.q.shape();
   out_shape.back() = p.dv;
-  Tensor y = narrowed<T>(state.out.data(), call.axes.out, out_shape);
+  Tensor y = narrowed<T>(state.out, 0, call.axes.out, out_shape);
 
   record(
       "attention", {x.q, x.k, x.v}, y,
@@ -136,10 +123,10 @@ Tensor run(const Call& call, const Operands& x) {
                               v_block, dq.data(), dkv.dk(), dkv.dv(owner));
             },
             [&] { dkv.advance(); });
-        const A* dk = dkv.dk();
-        return Gradients{narrowed<T>(dq.data(), call.axes.dq, q.shape()),
-                         narrowed<T>(dk, call.axes.dk, k.shape()),
-                         narrowed<T>(dk + k.local_count(), call.axes.dv, v.shape())};
+        const DeviceArray<A> block = dkv.take();
+        return Gradients{narrowed<T>(dq, 0, call.axes.dq, q.shape()),
+                         narrowed<T>(block, 0, call.axes.dk, k.shape()),
+                         narrowed<T>(block, k.local_count(), call.axes.dv, v.shape())};
       });
   return y;
 }

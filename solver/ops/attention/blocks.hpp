@@ -29,6 +29,24 @@ Tensor widened(const Tensor& x) {
   return std::is_same_v<T, Compute<T>> ? plain : plain.to(dtype_of<Compute<T>>);
 }
 
+/// A tensor of the values from `first` on: the memory itself, or a converted copy.
+template <typename T>
+Tensor narrowed(const DeviceArray<Compute<T>>& values, Index first, const Layout& layout,
+                const Shape& shape) {
+  const Shape& local = layout ? layout.local_shape() : shape;
+  Compute<T>* from = values.data() + first;
+  Tensor result;
+  if constexpr (std::is_same_v<T, Compute<T>>) {
+    result = Tensor::wrap(values.handle(), from, local, dtype_of<T>);
+  } else {
+    result = Tensor::empty(local, dtype_of<T>);
+    T* to = result.data<T>();
+    for_each(
+        "attention_narrow", result.local_count(), KOKKOS_LAMBDA(Index i) { store(to[i], from[i]); });
+  }
+  return layout ? result.with_layout(layout) : result;
+}
+
 template <typename T>
 void widen(const T* from, Index n, Compute<T>* to) {
   for_each(
@@ -90,6 +108,14 @@ class BlockGradients {
   A* dv(int owner) { return dk() + ring_.k_elements[static_cast<std::size_t>(owner)]; }
   void advance() {
     if (travelling_) travelling_->advance();
+  }
+  /// The local block's gradients [dk | dv], once all accumulators are home.
+  DeviceArray<A> take() {
+    if (!travelling_) return local_;
+    const int rank = ring_.comm->rank();
+    const DeviceArray<A> own(ring_.elements[static_cast<std::size_t>(rank)]);
+    copy_bytes(own.data(), MemorySpace::device, travelling_->current(), MemorySpace::device, own.bytes());
+    return own;
   }
 
  private:

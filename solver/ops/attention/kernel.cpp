@@ -27,8 +27,11 @@ struct Scorer {
   const Index* queries;
   const Index* keys;
 
-  KOKKOS_INLINE_FUNCTION void apply(A* row, Index query, const Index* tile_keys, Index n, bool causal,
-                                    Index mask_base) const {
+  /// Returns the factor that is still to be applied: without mask and causality the products stay as they
+  /// are, which saves a pass over the row. It is positive.
+  KOKKOS_INLINE_FUNCTION A apply(A* row, Index query, const Index* tile_keys, Index n, bool causal,
+                                 Index mask_base) const {
+    if (!mask.data && !causal && scale > 0) return scale;
     const A hidden = -std::numeric_limits<A>::infinity();
     for (Index j = 0; j < n; ++j) row[j] *= scale;
     if (mask.data) {
@@ -50,6 +53,7 @@ struct Scorer {
     if (causal) {
       for (Index j = 0; j < n; ++j) row[j] = tile_keys[j] <= query ? row[j] : hidden;
     }
+    return 1;
   }
 };
 
@@ -137,15 +141,16 @@ void update_running(const Problem& p, const Tile& t, const Scorer<A>& scorer, A*
   for_each(
       "attention_softmax", t.m, KOKKOS_LAMBDA(Index i) {
         A* row = scores + i * t.n;
-        scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
+        const A factor = scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
         const A lowest = -std::numeric_limits<A>::infinity();
-        const A top = lane_max(t.n, maximum[i], [row](Index j) { return row[j]; });
+        const A highest = lane_max(t.n, lowest, [row](Index j) { return row[j]; }) * factor;
+        const A top = highest > maximum[i] ? highest : maximum[i];
         if (top == lowest) {  // nothing visible so far
           for (Index j = 0; j < t.n; ++j) row[j] = 0;
           return;
         }
-        for (Index j = 0; j < t.n; ++j) row[j] = fast_exp(row[j] - top);
-        const A total = lane_sum<A>(t.n, [row](Index c) { return row[c]; });
+        const A total = lane_sum<A>(
+            t.n, [row, factor, top](Index j) { return row[j] = fast_exp(row[j] * factor - top); });
         if (top != maximum[i]) {
           const A shrink = fast_exp(maximum[i] - top);
           sum[i] *= shrink;
@@ -167,10 +172,10 @@ void probability_gradients(const Problem& p, const Tile& t, const Scorer<A>& sco
       "attention_softmax_gradient", t.m, KOKKOS_LAMBDA(Index i) {
         A* row = scores + i * t.n;
         A* gradient = dp + i * t.n;
-        scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
+        const A factor = scorer.apply(row, scorer.queries[t.i0 + i], scorer.keys + t.j0, t.n, t.causal, base);
         const A shift = lse[i], inner = products[i], scale = scorer.scale;
         for (Index j = 0; j < t.n; ++j) {
-          row[j] = fast_exp(row[j] - shift);
+          row[j] = fast_exp(row[j] * factor - shift);
           gradient[j] = scale * row[j] * (gradient[j] - inner);
         }
       });

@@ -8,39 +8,29 @@
 namespace tessera {
 namespace {
 
-// Each operator: value(a, b) and the slopes with respect to a and to b.
+// Each operator: value(a, b) and the slopes with respect to a and to b; of a linear one, a + b_factor b, the
+// gradients need neither operand.
 
 struct Add {
+  static constexpr bool is_linear = true;
+  static constexpr double b_factor = 1;
   template <typename C>
   KOKKOS_INLINE_FUNCTION C value(C a, C b) const {
     return a + b;
   }
-  template <typename C>
-  KOKKOS_INLINE_FUNCTION C slope_a(C, C) const {
-    return C(1);
-  }
-  template <typename C>
-  KOKKOS_INLINE_FUNCTION C slope_b(C, C) const {
-    return C(1);
-  }
 };
 
 struct Sub {
+  static constexpr bool is_linear = true;
+  static constexpr double b_factor = -1;
   template <typename C>
   KOKKOS_INLINE_FUNCTION C value(C a, C b) const {
     return a - b;
   }
-  template <typename C>
-  KOKKOS_INLINE_FUNCTION C slope_a(C, C) const {
-    return C(1);
-  }
-  template <typename C>
-  KOKKOS_INLINE_FUNCTION C slope_b(C, C) const {
-    return C(-1);
-  }
 };
 
 struct Mul {
+  static constexpr bool is_linear = false;
   template <typename C>
   KOKKOS_INLINE_FUNCTION C value(C a, C b) const {
     return a * b;
@@ -56,6 +46,7 @@ struct Mul {
 };
 
 struct Div {
+  static constexpr bool is_linear = false;
   template <typename C>
   KOKKOS_INLINE_FUNCTION C value(C a, C b) const {
     return a / b;
@@ -73,6 +64,7 @@ struct Div {
 /// The larger or smaller operand; NaN wins, equal operands share the gradient.
 template <bool larger>
 struct Extreme {
+  static constexpr bool is_linear = false;
   template <typename C>
   KOKKOS_INLINE_FUNCTION C value(C a, C b) const {
     return (larger ? a > b : a < b) || a != a ? a : b;
@@ -90,6 +82,7 @@ struct Extreme {
 /// a where the condition (0 or 1) equals `kept`, 0 elsewhere.
 template <bool kept>
 struct Where {
+  static constexpr bool is_linear = false;
   template <typename C>
   KOKKOS_INLINE_FUNCTION C value(C a, C condition) const {
     return (condition != C(0)) == kept ? a : C(0);
@@ -244,22 +237,27 @@ Tensor binary(const Operator& entry, const Tensor& a_in, const Tensor& b_in, Op 
   const Tensor &a = pair.call[0], &b = pair.call[1];
   Tensor y = pair.call.empty_result(pair.shape, a.dtype());
   apply(name, y, a, b, y, Value<Op>{op});  // the third operand is not used by Value
-  record(name, {a, b}, y,
-         [name, op, a = a.detach(), b = b.detach(), need_a = a.requires_grad(),
-          need_b = b.requires_grad()](const Tensor& g) {
-           Gradients grads(2);
-           if (need_a) {
-             Tensor full = Tensor::empty_like(g);
-             apply(name, full, a, b, g, GradientA<Op>{op});
-             grads[0] = sum_to_operand(full, a);
-           }
-           if (need_b) {
-             Tensor full = Tensor::empty_like(g);
-             apply(name, full, a, b, g, GradientB<Op>{op});
-             grads[1] = sum_to_operand(full, b);
-           }
-           return grads;
-         });
+  const bool need_a = a.requires_grad(), need_b = b.requires_grad();
+  if constexpr (Op::is_linear) {
+    record(name, {a, b}, y, [need_a, need_b, a_shape = a.shape(), b_shape = b.shape()](const Tensor& g) {
+      Gradients grads(2);
+      if (need_a) grads[0] = sum_to_operand(g, a_shape);
+      if (need_b) grads[1] = sum_to_operand(Op::b_factor == 1 ? g : mul(g, Op::b_factor), b_shape);
+      return grads;
+    });
+  } else {
+    record(name, {a, b}, y, [name, op, a = a.detach(), b = b.detach(), need_a, need_b](const Tensor& g) {
+      const auto times_slope = [&](const Tensor& operand, auto slope) {
+        const Tensor full = Tensor::empty_like(g);
+        apply(name, full, a, b, g, slope);
+        return sum_to_operand(full, operand.shape());
+      };
+      Gradients grads(2);
+      if (need_a) grads[0] = times_slope(a, GradientA<Op>{op});
+      if (need_b) grads[1] = times_slope(b, GradientB<Op>{op});
+      return grads;
+    });
+  }
   return y;
 }
 

@@ -50,8 +50,7 @@ Shape broadcast_shape(const Shape& a, const Shape& b, std::string_view op) {
   return shape;
 }
 
-Tensor sum_to_operand(const Tensor& grad, const Tensor& operand) {
-  const Shape& shape = operand.shape();
+Tensor sum_to_operand(const Tensor& grad, const Shape& shape) {
   if (grad.shape() == shape) return grad;
   Shape local = grad.local_shape();
   Tensor sum = grad.as_plain(local);

@@ -52,7 +52,6 @@ const Operator& entry(const char* name, const char* signature, std::vector<Cut> 
 const Operator& kSlice = entry("slice", "slice(x, dim, start, stop, step)", {{"any"}});
 const Operator& kSplit = entry("split", "split(x, dim, sizes)", {{"any"}});
 const Operator& kSelect = entry("select", "select(x, dim, index)", {{"dim", Moves::gather}, {"other"}});
-const Operator& kUnbind = entry("unbind", "unbind(x, dim)", {{"dim", Moves::gather}, {"other"}});
 
 }  // namespace
 
@@ -82,13 +81,6 @@ Tensor select(const Tensor& x, int dim, Index index) {
   const int own = dim < 0 ? dim + x.ndim() : dim;
   const Index at = index < 0 ? index + x.dim(own) : index;
   return squeeze(slice(x, own, at, at + 1), own);
-}
-
-std::vector<Tensor> unbind(const Tensor& x, int dim) {
-  const OperatorCall call(kUnbind, {x});
-  std::vector<Tensor> parts;
-  for (Index i = 0; i < x.dim(dim); ++i) parts.push_back(select(x, dim, i));
-  return parts;
 }
 
 std::vector<Tensor> split(const Tensor& x, int dim, std::span<const Index> sizes) {
