@@ -28,14 +28,16 @@ KOKKOS_INLINE_FUNCTION A lane_sum(Index n, const Term& term) {
   return lane_total(lane);
 }
 
-/// The largest of `start` and term(i), i in [0, n).
+/// The largest of `start` and term(i), i in [0, n). (Comparisons of 16 lanes would be unrolled instead of
+/// vectorised.)
 template <typename A, typename Term>
 KOKKOS_INLINE_FUNCTION A lane_max(Index n, A start, const Term& term) {
-  A lane[kLanes];
-  for (int l = 0; l < kLanes; ++l) lane[l] = start;
+  constexpr int lanes = 2 * kLanes;
+  A lane[lanes];
+  for (int l = 0; l < lanes; ++l) lane[l] = start;
   Index i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int l = 0; l < kLanes; ++l) {
+  for (; i + lanes <= n; i += lanes) {
+    for (int l = 0; l < lanes; ++l) {
       const A value = term(i + l);
       lane[l] = value > lane[l] ? value : lane[l];
     }
@@ -45,7 +47,7 @@ KOKKOS_INLINE_FUNCTION A lane_max(Index n, A start, const Term& term) {
     lane[l] = value > lane[l] ? value : lane[l];
   }
   A top = lane[0];
-  for (int l = 1; l < kLanes; ++l) top = lane[l] > top ? lane[l] : top;
+  for (int l = 1; l < lanes; ++l) top = lane[l] > top ? lane[l] : top;
   return top;
 }
 
