@@ -36,8 +36,8 @@ ResidualBlock::ResidualBlock(const ModelConfig& c)
       norm2_(module("norm2", std::make_shared<GroupNorm>(c.norm_groups, c.dim, c.type))) {}
 
 Tensor ResidualBlock::operator()(const Tensor& x) const {
-  const Tensor inner = gelu((*norm1_)((*conv1_)(x)));
-  return gelu(add((*norm2_)((*conv2_)(inner)), x));
+  const Tensor inner = norm1_->gelu((*conv1_)(x));
+  return norm2_->gelu((*conv2_)(inner), x);
 }
 
 ConvNet::ConvNet(const ModelConfig& c) : Model(c), stem_(module("patch_embed", stem(c))) {

@@ -44,8 +44,8 @@ Field residual_block(Tape& tape, const ModelConfig& c, const Field& x) {
   const auto conv = [&](const Field& f) {
     return convolution(tape, f, window_of(three, one, centred, c.boundary), c.dim);
   };
-  const Field inner = unary(tape, group_norm(tape, conv(x), c.norm_groups));
-  return unary(tape, add(tape, group_norm(tape, conv(inner), c.norm_groups), x));
+  const Field inner = group_norm_gelu(tape, conv(x), c.norm_groups, nullptr);
+  return group_norm_gelu(tape, conv(inner), c.norm_groups, &x);
 }
 
 Field self_attention(Tape& tape, const ModelConfig& c, const Field& x) {

@@ -150,13 +150,13 @@ namespace {
 void gather(Ledger& ledger, Index bytes) {
   if (ledger.ranks() == 1) return;
   const auto rounds = static_cast<Index>(std::bit_width(static_cast<unsigned>(ledger.ranks() - 1)));
-  ledger.communicate("group_norm", "send", rounds, (ledger.ranks() - 1) * bytes);
+  ledger.communicate("group_norm_gelu", "send", rounds, (ledger.ranks() - 1) * bytes);
   ledger.bytes(ledger.ranks() * bytes);
 }
 
 }  // namespace
 
-Field group_norm(Tape& tape, const Field& x, Index groups) {
+Field group_norm_gelu(Tape& tape, const Field& x, Index groups, const Field* residual) {
   Ledger& ledger = tape.ledger();
   norm::Columns columns;
   columns.rows = cells_of(ledger, x.cuts);
@@ -168,6 +168,7 @@ Field group_norm(Tape& tape, const Field& x, Index groups) {
   y.storage = ledger.elements(elements);
   const Storage stats = ledger.elements(2 * x.channels);
   const auto backward = [=, &ledger, n = x.channels](const Storage&) {
+    const Storage before_gelu = ledger.elements(elements);
     const Storage sums = ledger.bytes(2 * n * kDouble);
     ledger.elements(2 * blocks);
     const Storage gw = ledger.elements(n), gb = ledger.elements(n);
@@ -175,9 +176,10 @@ Field group_norm(Tape& tape, const Field& x, Index groups) {
     gather(ledger, 2 * groups * kDouble);
     const Storage gx = ledger.elements(elements);
     ledger.elements(3 * n);
-    return Grads{gx};
+    return Grads{gx, before_gelu};
   };
-  y.node = tape.record({x.node}, {x.storage, stats, moments}, backward);
+  y.node = tape.record({x.node, residual ? residual->node : -1},
+                       {x.storage, residual ? residual->storage : nullptr, stats, moments}, backward);
   return y;
 }
 

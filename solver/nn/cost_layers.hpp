@@ -10,7 +10,8 @@ namespace tessera::cost {
 Field convolution(Tape& tape, const Field& x, const Window& window, Index out_channels);
 Field linear(Tape& tape, const Field& x, Index out_channels);
 Field layer_norm(Tape& tape, const Field& x);
-Field group_norm(Tape& tape, const Field& x, Index groups);
+/// `residual`: null if there is none.
+Field group_norm_gelu(Tape& tape, const Field& x, Index groups, const Field* residual);
 /// gelu, relu, square, ...
 Field unary(Tape& tape, const Field& x);
 Field add(Tape& tape, const Field& a, const Field& b);

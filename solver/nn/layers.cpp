@@ -70,6 +70,10 @@ Tensor GroupNorm::operator()(const Tensor& x) const {
   return group_norm(x, groups_, weight_, bias_);
 }
 
+Tensor GroupNorm::gelu(const Tensor& x, const Tensor& residual) const {
+  return group_norm_gelu(x, groups_, weight_, bias_, residual);
+}
+
 Mlp::Mlp(Index features, Index hidden, DType type)
     : fc1_(module("fc1", std::make_shared<Linear>(features, hidden, type))),
       fc2_(module("fc2", std::make_shared<Linear>(hidden, features, type))) {}

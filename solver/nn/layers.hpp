@@ -52,6 +52,8 @@ class GroupNorm : public Module {
  public:
   GroupNorm(Index groups, Index channels, DType type = DType::f32);
   Tensor operator()(const Tensor& x) const;
+  /// gelu of the normalised x, plus `residual` if it is defined.
+  Tensor gelu(const Tensor& x, const Tensor& residual = {}) const;
 
  private:
   Index groups_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "solver/ops/elementwise/elementwise.hpp"
 #include "solver/ops/norm/norm.hpp"
 #include "tests/support/operator_case.hpp"
 #include "tests/support/test_main.hpp"
@@ -140,6 +141,29 @@ TEST(Norm, LongRowsAndManyRows) {
   compare();
   c.op = [](std::span<const Tensor> in) { return batch_norm(in[0], {}, {}, {}, {}); };
   compare();
+}
+
+TEST(Norm, GroupNormGeluIsGeluOfGroupNormPlusResidual) {
+  Random random(17);
+  for (const bool has_residual : {false, true}) {
+    OperatorCase c = norm_case(random, Kind::group, true);
+    c.text = has_residual ? "group_norm_gelu with residual" : "group_norm_gelu";
+    if (has_residual) c.add(random, "residual", kShape, {0, 1, 2, 3});
+    const auto residual = [=](std::span<const Tensor> in) { return has_residual ? in[3] : Tensor(); };
+    c.op = [=](std::span<const Tensor> in) {
+      const Tensor y = group_norm(in[0], 3, in[1], in[2]);
+      return gelu(has_residual ? add(y, residual(in)) : y);
+    };
+    const testing::Outcome want = testing::run_case(c, DType::f64);
+    c.op = [=](std::span<const Tensor> in) { return group_norm_gelu(in[0], 3, in[1], in[2], residual(in)); };
+    const testing::Outcome got = testing::run_case(c, DType::f64);
+    testing::expect_close(got.y, want.y, 1e-13, 1e-13, c.text);
+    for (std::size_t i = 0; i < want.gradients.size(); ++i) {
+      testing::expect_close(got.gradients[i], want.gradients[i], 1e-12, 1e-12, c.text);
+    }
+    testing::expect_same_under_layouts(c, random, want, DType::f64, 1e-11);
+    testing::expect_same_under_layouts(c, random, want, DType::f32, 1e-5);
+  }
 }
 
 TEST(BatchNorm, RunningStatisticsFollowTheGlobalBatch) {

@@ -156,6 +156,9 @@ void add_products_norms_losses(std::vector<OperatorSample>& all) {
   const std::map<std::string, std::vector<int>> field{{"batch", {0}}, {"grid", {1}}, {"channels", {2}}};
   all.push_back(
       {"group_norm", {{4, 8, 8}}, field, [](const Operands& t) { return group_norm(t[0], 2, {}, {}); }});
+  all.push_back({"group_norm_gelu", {{4, 8, 8}}, field, [](const Operands& t) {
+                   return group_norm_gelu(t[0], 2, {}, {}, t[0]);
+                 }});
   all.push_back(
       {"instance_norm", {{4, 8, 8}}, field, [](const Operands& t) { return instance_norm(t[0], {}, {}); }});
   all.push_back({"batch_norm", {{4, 8, 8}}, field, [](const Operands& t) {

@@ -1,7 +1,5 @@
-#include <numbers>
-
 #include "solver/ops/elementwise/elementwise.hpp"
-#include "solver/ops/elementwise/fast_math.hpp"
+#include "solver/ops/elementwise/gelu.hpp"
 #include "solver/ops/registry/operator_call.hpp"
 #include "solver/ops/registry/rules.hpp"
 #include "solver/tensor/autograd.hpp"
@@ -43,19 +41,6 @@ struct Elu {
   template <typename C>
   KOKKOS_INLINE_FUNCTION C slope(C x) const {
     return x > C(0) ? C(1) : std::exp(x);
-  }
-};
-
-struct Gelu {
-  template <typename C>
-  KOKKOS_INLINE_FUNCTION C value(C x) const {
-    return C(0.5) * x * (C(1) + fast::erf(x * C(1 / std::numbers::sqrt2)));
-  }
-  template <typename C>
-  KOKKOS_INLINE_FUNCTION C slope(C x) const {
-    constexpr double density = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
-    return C(0.5) * (C(1) + fast::erf(x * C(1 / std::numbers::sqrt2))) +
-           x * C(density) * fast::exp(C(-0.5) * x * x);
   }
 };
 

@@ -23,7 +23,8 @@ Tensor local(const Tensor& parameter, const Shape& shape, double value, DType ty
   return plain.dtype() == type ? plain : plain.to(type);
 }
 
-/// x stays as it is, without pending sums; weight and bias follow its trailing dimensions.
+/// x stays as it is, without pending sums; weight and bias follow its trailing dimensions, a residual all of
+/// them.
 std::optional<Sharding> affine_rule(std::span<const Tensor> operands, const std::any& parameters) {
   const Tensor& x = operands[0];
   const auto options = std::any_cast<NormParameters>(parameters);
@@ -33,8 +34,11 @@ std::optional<Sharding> affine_rule(std::span<const Tensor> operands, const std:
   const int channel_axis = target.mesh_axis_of(x.ndim() - 1);
   if (options.whole_channels && channel_axis >= 0) target = target.with_placement(channel_axis, Replicate());
   Sharding sharding{{target}, target};
-  for (const Tensor& parameter : operands.subspan(1)) {
+  for (const Tensor& parameter : operands.subspan(1, 2)) {
     sharding.operands.push_back(parameter ? fit(parameter, target, options.trailing - x.ndim()) : Layout());
+  }
+  for (const Tensor& residual : operands.subspan(3)) {
+    sharding.operands.push_back(residual ? target : Layout());
   }
   return sharding;
 }

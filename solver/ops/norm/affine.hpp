@@ -20,7 +20,7 @@ struct NormParameters {
   bool whole_channels = false;  ///< the last dimension may not be cut
 };
 
-/// Registers a normalisation: operands x, weight, bias.
+/// Registers a normalisation: operands x, weight, bias and, possibly, a residual.
 const Operator& normalisation(const char* name, const char* signature, std::vector<Cut> cuts);
 
 /// Throws naming `op` where weight or bias are not of this shape.

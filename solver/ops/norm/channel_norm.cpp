@@ -15,6 +15,8 @@ struct Problem {
   Columns columns;
   CommGroups comms;
   bool constant_statistics = false;  ///< evaluation: mean and variance are not functions of x
+  bool gelu = false;                 ///< the result is gelu(normalised + residual)
+  Tensor residual = {};              ///< laid out as x; undefined: none
 };
 
 /// x (B, *grid, C) seen as (samples, rows, channels); `per_sample` keeps the samples apart.
@@ -36,6 +38,11 @@ void check(const char* op, const Tensor& x, int least_dims) {
 }
 
 template <typename T>
+const T* data_or_null(const Tensor& t) {
+  return t ? t.data<T>() : nullptr;
+}
+
+template <typename T>
 void record_norm(const Problem& p, const Tensor& x, const Affine& affine,
                  const ColumnStats<Compute<T>>& stats, const DeviceArray<Moment>& moments, Tensor& y) {
   using A = Compute<T>;
@@ -43,18 +50,24 @@ void record_norm(const Problem& p, const Tensor& x, const Affine& affine,
   const int at_weight = affine.weight ? 1 : 0, at_bias = affine.bias ? 1 + at_weight : 0;
   if (affine.weight) inputs.push_back(affine.weight);
   if (affine.bias) inputs.push_back(affine.bias);
+  if (p.residual) inputs.push_back(p.residual);
   const std::size_t n_inputs = inputs.size();
   const bool want_x = x.requires_grad(), want_w = affine.weight && affine.weight.requires_grad(),
              want_b = affine.bias && affine.bias.requires_grad();
   const DType w_type = affine.weight ? affine.weight.dtype() : x.dtype();
   const DType b_type = affine.bias ? affine.bias.dtype() : x.dtype();
   record(p.op, inputs, y,
-         [=, x = x.detach(), w = affine.local_weight, layout = affine.gradient,
-          shape = affine.shape](const Tensor& gy) {
+         [=, x = x.detach(), residual = p.residual ? p.residual.detach() : Tensor(), w = affine.local_weight,
+          b = affine.local_bias, layout = affine.gradient, shape = affine.shape](const Tensor& gy_in) {
            const CommScope scope(p.op);
            const T* x_data = x.template data<T>();
-           const T* gy_data = gy.template data<T>();
            const A* w_data = w.template data<A>();
+           const Tensor gy = p.gelu ? Tensor::empty_like(x) : gy_in;
+           if (p.gelu) {
+             column_gelu(p.columns, x_data, data_or_null<T>(residual), stats, w_data, b.template data<A>(),
+                         gy_in.template data<T>(), gy.template data<T>());
+           }
+           const T* gy_data = gy.template data<T>();
            const DeviceArray<double> sums = column_sums(p.columns, x_data, gy_data, stats);
            Gradients grads(n_inputs);
            if (want_w || want_b) {
@@ -73,6 +86,7 @@ void record_norm(const Problem& p, const Tensor& x, const Affine& affine,
              column_dx(p.columns, x_data, gy_data, stats, w_data, totals.data(), moments.data(),
                        grads[0].template data<T>());
            }
+           if (residual) grads.back() = gy;
            return grads;
          });
 }
@@ -85,8 +99,12 @@ Tensor normalise(const Problem& p, const Tensor& x, const Affine& affine, const 
     using T = std::remove_pointer_t<decltype(tag)>;
     using A = Compute<T>;
     const ColumnStats<A> stats = column_stats<A>(p.columns, moments.data(), eps);
-    column_normalise(p.columns, x.data<T>(), stats, affine.local_weight.data<A>(),
-                     affine.local_bias.data<A>(), y.data<T>());
+    const A *w = affine.local_weight.data<A>(), *b = affine.local_bias.data<A>();
+    if (p.gelu) {
+      column_gelu<T>(p.columns, x.data<T>(), data_or_null<T>(p.residual), stats, w, b, nullptr, y.data<T>());
+    } else {
+      column_normalise(p.columns, x.data<T>(), stats, w, b, y.data<T>());
+    }
     record_norm<T>(p, x, affine, stats, moments, y);
   });
   return y;
@@ -154,8 +172,32 @@ void check_count(const Tensor& x, const CommPtr& replicas) {
   }
 }
 
+void check_groups(const char* op, const Tensor& x, Index groups, const Tensor& weight, const Tensor& bias) {
+  check(op, x, 2);
+  if (groups < 1 || x.dim(-1) % groups != 0) {
+    fail(ExitCode::usage, op, "groups: found {}, expected a divisor of {} channels", groups, x.dim(-1));
+  }
+  check_affine(op, Shape{x.dim(-1)}, weight, bias);
+}
+
+/// Operands x, weight, bias and, with `gelu`, residual.
+Tensor normalise_groups(const OperatorCall& call, Index groups, double eps, bool gelu) {
+  const Tensor x = call.on_mesh(0);
+  const Index channels = x.dim(-1);
+  Problem p{.op = call.name(), .columns = columns_of(x, true), .comms = groups_over(x.layout(), 1, x.ndim())};
+  p.gelu = gelu;
+  if (gelu && call[3]) p.residual = call.on_mesh(3);
+  p.columns.groups = groups;
+  p.columns.channels_per_group = channels / groups;
+  if (x.is_shard()) p.columns.first_channel = x.layout().local_box().back().lo;
+  return normalise(p, x, make_affine(call, Shape{channels}), global_moments(p, x), eps);
+}
+
 const Operator& kGroupNorm =
     normalisation("group_norm", "group_norm(x, groups, weight, bias, eps)",
+                  {{"batch"}, {"grid", Moves::exchange}, {"channels", Moves::exchange}});
+const Operator& kGroupNormGelu =
+    normalisation("group_norm_gelu", "group_norm_gelu(x, groups, weight, bias, residual, eps)",
                   {{"batch"}, {"grid", Moves::exchange}, {"channels", Moves::exchange}});
 const Operator& kInstanceNorm = normalisation("instance_norm", "instance_norm(x, weight, bias, eps)",
                                               {{"batch"}, {"grid", Moves::exchange}, {"channels"}});
@@ -165,23 +207,20 @@ const Operator& kBatchNorm =
 
 }  // namespace
 
-Tensor group_norm(const Tensor& x_in, Index groups, const Tensor& weight, const Tensor& bias, double eps) {
-  check("group_norm", x_in, 2);
-  const Index channels = x_in.dim(-1);
-  if (groups < 1 || channels % groups != 0) {
-    fail(ExitCode::usage, "group_norm", "groups: found {}, expected a divisor of {} channels", groups,
-         channels);
+Tensor group_norm(const Tensor& x, Index groups, const Tensor& weight, const Tensor& bias, double eps) {
+  check_groups("group_norm", x, groups, weight, bias);
+  return normalise_groups(OperatorCall(kGroupNorm, {x, weight, bias}, NormParameters{}), groups, eps, false);
+}
+
+Tensor group_norm_gelu(const Tensor& x, Index groups, const Tensor& weight, const Tensor& bias,
+                       const Tensor& residual, double eps) {
+  check_groups("group_norm_gelu", x, groups, weight, bias);
+  if (residual && (residual.shape() != x.shape() || residual.dtype() != x.dtype())) {
+    fail(ExitCode::internal, "group_norm_gelu", "residual: found {}, expected the shape and type of {}",
+         describe(residual), describe(x));
   }
-  check_affine("group_norm", Shape{channels}, weight, bias);
-  const OperatorCall call(kGroupNorm, {x_in, weight, bias}, NormParameters{});
-  const Tensor x = call.on_mesh(0);
-  Problem p{
-      .op = "group_norm", .columns = columns_of(x, true), .comms = groups_over(x.layout(), 1, x.ndim())};
-  p.columns.groups = groups;
-  p.columns.channels_per_group = channels / groups;
-  if (x.is_shard()) p.columns.first_channel = x.layout().local_box().back().lo;
-  const Affine affine = make_affine(call, Shape{channels});
-  return normalise(p, x, affine, global_moments(p, x), eps);
+  return normalise_groups(OperatorCall(kGroupNormGelu, {x, weight, bias, residual}, NormParameters{}), groups,
+                          eps, true);
 }
 
 Tensor instance_norm(const Tensor& x_in, const Tensor& weight, const Tensor& bias, double eps) {

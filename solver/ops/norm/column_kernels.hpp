@@ -1,5 +1,6 @@
 #pragma once
 
+#include "solver/ops/elementwise/gelu.hpp"
 #include "solver/ops/norm/moments.hpp"
 #include "solver/tensor/numeric.hpp"
 
@@ -119,6 +120,56 @@ void column_normalise(const Columns& v, const T* x, const ColumnStats<A>& stats,
           for (Index c = 0; c < v.channels; ++c) store(out[c], (load(in[c]) - mean[c]) * scale[c] + b[c]);
         }
       });
+}
+
+/// With s = (x - mean) rstd w + b + residual (null: 0): writes term(s, i) to element i of out.
+template <bool has_residual, typename T, typename A, typename Term>
+void for_each_normalised(const Columns& v, const T* x, const T* residual, const ColumnStats<A>& stats,
+                         const A* w, const A* b, T* out, Term term) {
+  const A* mean_all = stats.mean.data();
+  const A* rstd_all = stats.rstd.data();
+  const Index blocks = v.blocks(), channels = v.channels;
+  for_each(
+      "norm_column_gelu", v.samples * blocks, KOKKOS_LAMBDA(Index item) {
+        const Index n = item / blocks, k = item % blocks;
+        const A* mean = mean_all + n * channels;
+        const A* rstd = rstd_all + n * channels;
+        for (Index r = k * Columns::block; r < v.last_row(k); ++r) {
+          const Index row = (n * v.rows + r) * channels;
+          for (Index c = 0; c < channels; ++c) {
+            A s = (load(x[row + c]) - mean[c]) * (rstd[c] * w[c]) + b[c];
+            if constexpr (has_residual) s += load(residual[row + c]);
+            store(out[row + c], term(s, row + c));
+          }
+        }
+      });
+}
+
+template <typename T>
+struct GeluTerm {
+  template <typename A>
+  KOKKOS_INLINE_FUNCTION A operator()(A s, Index) const {
+    return Gelu().value(s);
+  }
+};
+template <typename T>
+struct GeluCotangent {
+  const T* gy;
+  template <typename A>
+  KOKKOS_INLINE_FUNCTION A operator()(A s, Index i) const {
+    return load(gy[i]) * Gelu().slope(s);
+  }
+};
+
+/// gelu(s), or, given gy, the cotangent gy gelu'(s) of s, with s as above.
+template <typename T, typename A>
+void column_gelu(const Columns& v, const T* x, const T* residual, const ColumnStats<A>& stats, const A* w,
+                 const A* b, const T* gy, T* out) {
+  const auto run = [&](auto term) {
+    residual ? for_each_normalised<true>(v, x, residual, stats, w, b, out, term)
+             : for_each_normalised<false>(v, x, residual, stats, w, b, out, term);
+  };
+  gy ? run(GeluCotangent<T>{gy}) : run(GeluTerm<T>{});
 }
 
 /// Per sample and channel: sum(gy) and sum(gy xhat) over the local rows, as (samples, 2, channels).

@@ -17,6 +17,11 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
 /// x (B, *grid, C): per sample, over the grid and the C / groups channels of a group; weight and bias (C).
 Tensor group_norm(const Tensor& x, Index groups, const Tensor& weight, const Tensor& bias, double eps = 1e-5);
 
+/// gelu(group_norm(x) + residual) in one pass over the elements; nothing in between is kept for the backward
+/// pass. `residual` has the shape and type of x, or is undefined (0).
+Tensor group_norm_gelu(const Tensor& x, Index groups, const Tensor& weight, const Tensor& bias,
+                       const Tensor& residual = {}, double eps = 1e-5);
+
 /// x (B, *grid, C): per sample and channel, over the grid.
 Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5);
 
