@@ -78,6 +78,8 @@ class Parser {
         ->type_name("[deck|markdown]");
   }
 
+  static bool needs_none(const Command& command) { return command.files.starts_with("["); }
+
   CLI::App& parent_of(const std::string& name) {
     const auto space = name.find(' ');
     if (space == std::string::npos) return app_;
@@ -98,7 +100,10 @@ class Parser {
     sub->footer(kFooter);
     add_help(*sub);
     const bool reads_deck = command.files.empty();
-    sub->add_option(reads_deck ? "DECK" : "FILES", words_.positional,
+    sub->add_option(reads_deck            ? "DECK"
+                    : needs_none(command) ? "ARGUMENTS"
+                                          : "FILES",
+                    words_.positional,
                     reads_deck ? "input deck, and values that override the deck's"
                                : command.files + ", and values other than the defaults")
         ->type_name(reads_deck ? "[key.path=value ...]" : "[key=value ...]")
@@ -114,17 +119,24 @@ class Parser {
     }
   }
 
-  /// `--key value` is another way to write `key=value`; `-o` stands for `--out`.
+  /// `--some-key value` is another way to write `some_key=value`, and `--some-key` alone `some_key=true`;
+  /// `-o` stands for `--out`.
   void add_key_options(CLI::App& sub, const Schema& schema) {
     for (const SchemaKey& key : schema.root().keys()) {
       const std::string name = key.name();
+      std::string option = (name == "out" ? "-o,--" : "--") + name;
+      std::replace(option.begin(), option.end(), '_', '-');
+      if (key.type() == KeyType::boolean) {
+        sub.add_flag_callback(
+            option, [this, name] { line_.overrides.push_back(name + "=true"); }, key.help());
+        continue;
+      }
       const bool list = key.type() == KeyType::list;
       auto take = [this, name, list](const std::string& value) {
         const bool bare = list && !value.starts_with("[");
         line_.overrides.push_back(name + "=" + (bare ? "[" + value + "]" : value));
       };
-      sub.add_option_function<std::string>((name == "out" ? "-o,--" : "--") + name, take, key.help())
-          ->type_name(key.type_text());
+      sub.add_option_function<std::string>(option, take, key.help())->type_name(key.type_text());
     }
   }
 
@@ -216,9 +228,11 @@ class Parser {
       const auto groups = app_.get_subcommands();
       return groups.empty() ? app_.help() : groups.front()->help("tessera");
     }
+    CLI::App& sub = *subcommands_.at(command->name);
+    if (command->details) sub.description(command->summary + "\n\n" + command->details());
     const auto space = command->name.find(' ');
     const std::string group = space == std::string::npos ? "" : " " + command->name.substr(0, space);
-    return subcommands_.at(command->name)->help("tessera" + group);
+    return sub.help("tessera" + group);
   }
 
   CommandLine finish(const Command& command) {
@@ -239,7 +253,7 @@ class Parser {
     if (command.files.empty() && line_.deck_path.empty()) {
       fail(ExitCode::usage, kWhere, "no deck: expected tessera {} DECK", command.name);
     }
-    if (!command.files.empty() && line_.files.empty()) {
+    if (!command.files.empty() && !needs_none(command) && line_.files.empty()) {
       fail(ExitCode::usage, kWhere, "no files: expected tessera {} {}", command.name, command.files);
     }
     if (!words_.restart.empty()) line_.restart = words_.restart;

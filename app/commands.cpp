@@ -15,6 +15,8 @@ std::span<const Command> commands() {
        post_compare_schema, post_compare},
       {"post plot", "draw fields, loss curves or a comparison as PNG",
        "TRUTH PREDICTION ... | FIELDS | history.jsonl ... | compare.json", post_plot_schema, post_plot},
+      {"bench", "measure operators, messages, files and training steps against what the machine can do",
+       "[KIND ...]", bench_schema, bench_command, bench_details},
   };
   return all;
 }

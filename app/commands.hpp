@@ -12,9 +12,10 @@ namespace tessera {
 struct Command {
   std::string name;     ///< "train", "post compare"
   std::string summary;  ///< one line of --help
-  std::string files;    ///< what its file arguments are, "TRUTH PREDICTION"; empty: it reads a deck
+  std::string files;    ///< what its arguments are, "TRUTH PREDICTION"; "[...]": it needs none; empty: a deck
   Schema (*schema)();   ///< of its deck; of a command with files, of its key=value arguments
   int (*run)(const CommPtr& world, const CommandLine& line);
+  std::string (*details)() = nullptr;  ///< more about it, for its own --help
 };
 
 /// All commands, in the order in which --help lists them.
@@ -34,5 +35,8 @@ Schema post_compare_schema();
 int post_compare(const CommPtr& world, const CommandLine& line);
 Schema post_plot_schema();
 int post_plot(const CommPtr& world, const CommandLine& line);
+Schema bench_schema();
+std::string bench_details();
+int bench_command(const CommPtr& world, const CommandLine& line);
 
 }  // namespace tessera

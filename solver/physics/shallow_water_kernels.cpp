@@ -4,7 +4,7 @@
 // Bytes moved per cell and step in f64, each array counted once per stage:
 //     exchange      2 x (24 read, 24 written)
 //     first stage   24 + 8 read, 24 written
-//     second stage  24 + 8 + 24 read, 24 written         232 in all
+//     second stage  24 + 8 + 24 read, 24 written         232 in all: kWaterNumbersMoved x 8
 // What lies between stays in a scratch of about 70 KiB per tile.
 #include "solver/physics/shallow_water_kernels.hpp"
 

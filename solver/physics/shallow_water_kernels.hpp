@@ -9,6 +9,8 @@ namespace tessera::detail {
 
 /// Ghost cells on each side of a box.
 inline constexpr Index kWaterGhosts = 2;
+/// Numbers that a time step reads and writes per cell; shallow_water_kernels.cpp counts them.
+inline constexpr int kWaterNumbersMoved = 29;
 
 /// What a Runge-Kutta stage reads and writes, all in device memory, ny x nx being the local box:
 ///
