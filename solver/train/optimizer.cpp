@@ -9,14 +9,15 @@ namespace tessera {
 namespace {
 
 template <typename T>
-void sgd_step(T* p, const T* g, T* buffer, Index n, const OptimizerOptions& o, double lr, bool first) {
+void sgd_step(T* p, const T* g, double factor, T* buffer, Index n, const OptimizerOptions& o, double lr,
+              bool first) {
   using C = Compute<T>;
-  const C decay = C(o.weight_decay), momentum = C(o.momentum), rate = C(lr);
+  const C decay = C(o.weight_decay), momentum = C(o.momentum), rate = C(lr), scale = C(factor);
   const bool nesterov = o.nesterov, has_momentum = o.momentum != 0;
   for_each_chunk(
       "sgd", n, KOKKOS_LAMBDA(Index begin, Index end) {
         for (Index i = begin; i < end; ++i) {
-          C d = load(g[i]) + decay * load(p[i]);
+          C d = scale * load(g[i]) + decay * load(p[i]);
           if (has_momentum) {
             const C v = first ? d : momentum * load(buffer[i]) + d;
             store(buffer[i], v);
@@ -28,11 +29,12 @@ void sgd_step(T* p, const T* g, T* buffer, Index n, const OptimizerOptions& o, d
 }
 
 template <typename T>
-void adam_step(T* p, const T* g, T* m, T* v, Index n, const OptimizerOptions& o, double lr, Index step) {
+void adam_step(T* p, const T* g, double factor, T* m, T* v, Index n, const OptimizerOptions& o, double lr,
+               Index step) {
   using C = Compute<T>;
   const bool decoupled = o.kind == OptimizerKind::adamw;
   const C keep = C(decoupled ? 1 - lr * o.weight_decay : 1), decay = C(decoupled ? 0 : o.weight_decay);
-  const C b1 = C(o.beta1), b2 = C(o.beta2), eps = C(o.eps);
+  const C b1 = C(o.beta1), b2 = C(o.beta2), eps = C(o.eps), scale = C(factor);
   const double t = static_cast<double>(step);
   const C rate = C(lr / (1 - std::pow(o.beta1, t)));
   const C root = C(1 / std::sqrt(1 - std::pow(o.beta2, t)));
@@ -40,7 +42,7 @@ void adam_step(T* p, const T* g, T* m, T* v, Index n, const OptimizerOptions& o,
       "adam", n, KOKKOS_LAMBDA(Index begin, Index end) {
         for (Index i = begin; i < end; ++i) {
           const C w = load(p[i]) * keep;
-          const C d = load(g[i]) + decay * load(p[i]);
+          const C d = scale * load(g[i]) + decay * load(p[i]);
           const C mean = b1 * load(m[i]) + (C(1) - b1) * d;
           const C square = b2 * load(v[i]) + (C(1) - b2) * d * d;
           store(m[i], mean);
@@ -74,13 +76,6 @@ double sum_of_squares(const T* g, Index n) {
 }
 
 template <typename T>
-void scale(T* g, Index n, double factor) {
-  using C = Compute<T>;
-  for_each(
-      "clip", n, KOKKOS_LAMBDA(Index i) { store(g[i], load(g[i]) * C(factor)); });
-}
-
-template <typename T>
 void average(T* a, const T* p, Index n, double decay) {
   using C = Compute<T>;
   for_each(
@@ -99,7 +94,7 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, OptimizerOptions optio
   }
 }
 
-void Optimizer::step(double lr) {
+void Optimizer::step(double lr, double gradient_factor) {
   const bool first = steps_ == 0;
   ++steps_;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -110,10 +105,10 @@ void Optimizer::step(double lr) {
       using T = std::remove_pointer_t<decltype(null)>;
       if (options_.kind == OptimizerKind::sgd) {
         T* buffer = first_[i] ? first_[i].data<T>() : nullptr;
-        sgd_step(p.data<T>(), g.data<T>(), buffer, p.local_count(), options_, lr, first);
+        sgd_step(p.data<T>(), g.data<T>(), gradient_factor, buffer, p.local_count(), options_, lr, first);
       } else {
-        adam_step(p.data<T>(), g.data<T>(), first_[i].data<T>(), second_[i].data<T>(), p.local_count(),
-                  options_, lr, steps_);
+        adam_step(p.data<T>(), g.data<T>(), gradient_factor, first_[i].data<T>(), second_[i].data<T>(),
+                  p.local_count(), options_, lr, steps_);
       }
     });
   }
@@ -148,17 +143,9 @@ double gradient_norm(const std::vector<NamedTensor>& parameters) {
   return std::sqrt(plain + sharded);
 }
 
-void clip_gradients(const std::vector<NamedTensor>& parameters, double norm, double max_norm) {
+double clip_factor(double norm, double max_norm) {
   const double factor = max_norm / (norm + 1e-6);
-  if (!(factor < 1)) return;
-  for (const NamedTensor& p : parameters) {
-    const Tensor g = p.tensor.grad();
-    if (!g) continue;
-    dispatch_floating(g.dtype(), "clip_gradients", [&](auto* null) {
-      using T = std::remove_pointer_t<decltype(null)>;
-      scale(g.data<T>(), g.local_count(), factor);
-    });
-  }
+  return factor < 1 ? factor : 1;
 }
 
 ParameterAverage::ParameterAverage(const std::vector<NamedTensor>& parameters, double decay)

@@ -26,8 +26,9 @@ class Optimizer {
  public:
   Optimizer(std::vector<NamedTensor> parameters, OptimizerOptions options);
 
-  /// One update with learning rate `lr`. A parameter without a gradient is left alone.
-  void step(double lr);
+  /// One update with learning rate `lr` from gradients times `gradient_factor` (see clip_factor). A parameter
+  /// without a gradient is left alone.
+  void step(double lr, double gradient_factor = 1);
   /// Updates made so far.
   Index steps() const { return steps_; }
   void set_steps(Index steps) { steps_ = steps; }
@@ -47,8 +48,9 @@ class Optimizer {
 /// Square root of the sum of squares of all gradients (global values, equal on every rank), accumulated in
 /// double.
 double gradient_norm(const std::vector<NamedTensor>& parameters);
-/// Scales all gradients by min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
-void clip_gradients(const std::vector<NamedTensor>& parameters, double norm, double max_norm);
+/// min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_: what clipping multiplies gradients
+/// by.
+double clip_factor(double norm, double max_norm);
 
 /// Exponential moving average of parameters: average = decay * average + (1 - decay) * parameter.
 class ParameterAverage {

@@ -108,8 +108,8 @@ StepReport Trainer::step() {
     if (options_.nan == NanPolicy::stop) check_finite(loss, report.grad_norm);
     report.skipped = true;
   } else {
-    if (options_.clip_grad_norm > 0) clip_gradients(parameters_, report.grad_norm, options_.clip_grad_norm);
-    optimizer_.step(report.lr);
+    const double clip = options_.clip_grad_norm;
+    optimizer_.step(report.lr, clip > 0 ? clip_factor(report.grad_norm, clip) : 1);
     if (average_) average_->update();
   }
   report.step = ++steps_;
