@@ -34,6 +34,11 @@ class Ring {
   }
   int size() const { return comm_->size(); }
   int step() const { return step_; }
+  /// Whose block is here at a step.
+  int owner_at(int step) const {
+    const int n = comm_->size();
+    return ((comm_->rank() - step) % n + n) % n;
+  }
 
   /// Starts sending the present block on and receiving the next one.
   void start_turn() {
@@ -47,6 +52,11 @@ class Ring {
     if (leaving > 0) send_ = device_send(*comm_, current(), leaving, type_, right, tag_);
   }
 
+  void progress() {
+    receive_.test();
+    send_.test();
+  }
+
   void finish_turn() {
     receive_.wait();
     send_.wait();
@@ -56,10 +66,6 @@ class Ring {
  private:
   void* buffer(int step) const {
     return buffers_[comm_->size() == 1 ? 0 : static_cast<std::size_t>(step % 2)].data();
-  }
-  int owner_at(int step) const {
-    const int n = comm_->size();
-    return ((comm_->rank() - step) % n + n) % n;
   }
 
   CommPtr comm_;
@@ -99,16 +105,22 @@ void RingRotation::prefetch() {
   if (impl_->ring.step() + 1 < impl_->ring.size()) impl_->ring.start_turn();
 }
 
+void RingRotation::progress() {
+  impl_->ring.progress();
+}
+
 void RingRotation::advance() {
   impl_->ring.finish_turn();
 }
 
 struct RingAccumulator::Impl {
   Ring ring;
+  int left = 0;  ///< accumulators sent on
 };
 
 RingAccumulator::RingAccumulator(CommPtr comm, std::vector<Index> elements, DType type)
-    : impl_(std::make_shared<Impl>(Impl{Ring(std::move(comm), std::move(elements), type, kAccumulatorTag)})) {
+    : impl_(std::make_shared<Impl>(
+          Impl{Ring(std::move(comm), std::move(elements), type, kAccumulatorTag), 0})) {
   zero_bytes(impl_->ring.current(), MemorySpace::device, impl_->ring.own_bytes());
 }
 
@@ -117,11 +129,19 @@ void* RingAccumulator::current() {
 }
 
 int RingAccumulator::owner() const {
-  return impl_->ring.owner();
+  return impl_->ring.owner_at(impl_->left);
 }
 
-void RingAccumulator::advance() {
+void RingAccumulator::leave() {
   impl_->ring.start_turn();
+  ++impl_->left;
+}
+
+void RingAccumulator::progress() {
+  impl_->ring.progress();
+}
+
+void RingAccumulator::arrive() {
   impl_->ring.finish_turn();
 }
 

@@ -17,12 +17,9 @@ namespace tessera {
 ///       const void* block = ring.current();          // owner: ring.owner()
 ///       ring.prefetch();                             // start sending it on and receiving the next (not in
 ///       the last step)
-///       ... use block ...
+///       ... use block, calling ring.progress() now and then ...
 ///       ring.advance();                              // wait; current() is the next block
 ///     }
-///
-/// A carried accumulator (dK, dV) rides with `send_back`: a second rotation of writable blocks that is
-/// advanced after use and returns to its owner after size() steps.
 class RingRotation {
  public:
   RingRotation(CommPtr comm, std::vector<Index> elements, DType type);
@@ -31,6 +28,8 @@ class RingRotation {
   const void* current() const;
   int owner() const;
   void prefetch();
+  /// Moves what is under way along; MPI may do so only while it is called.
+  void progress();
   void advance();
 
  private:
@@ -38,17 +37,27 @@ class RingRotation {
   std::shared_ptr<Impl> impl_;
 };
 
-/// Accumulators that travel with the blocks: at step s this rank adds into the accumulator of rank (rank - s)
-/// mod size, and after size() calls of advance() each accumulator is back at its owner.
+/// Accumulators that travel with the blocks (dK, dV): at step s this rank adds into the accumulator of rank
+/// (rank - s) mod size, and after size() steps each accumulator is back at its owner. What is to be added may
+/// be computed while the accumulator is still on its way:
+///
+///     for (int s = 0; s < comm.size(); ++s) {
+///       ... compute the addend of rank owner() ...
+///       if (s > 0) sums.arrive();                    // wait; current() is the accumulator of that rank
+///       ... add ...
+///       sums.leave();                                // start sending it on; owner() is the next rank
+///     }
+///     sums.arrive();                                 // this rank's own, complete
 class RingAccumulator {
  public:
   RingAccumulator(CommPtr comm, std::vector<Index> elements, DType type);
 
-  /// The accumulator of `owner()`, zero at step 0.
+  /// The accumulator that is here, zero at step 0.
   void* current();
   int owner() const;
-  /// Sends the present accumulator on and receives the next one.
-  void advance();
+  void leave();
+  void progress();
+  void arrive();
 
  private:
   struct Impl;

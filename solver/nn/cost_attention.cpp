@@ -130,15 +130,15 @@ Field attention(Tape& tape, const Field& q_in, const Field& k_in, const Field& v
   }
   const auto backward = [=, &ledger](const Storage&) {
     const Storage products = ledger.elements(rows), dq = ledger.elements(tokens * c);
-    Storage dkv = ledger.elements(ranks > 1 ? 2 * longest : block);
+    const Storage dkv = ledger.elements(longest);
     {
+      const Storage sums = ranks > 1 ? ledger.elements(2 * longest) : nullptr;
       const Storage blocks = ranks > 1 ? ledger.elements(block + 2 * longest) : nullptr;
       hand_on(ledger, s, ranks - 1, 2 * c);
       if (ranks > 1) hand_on(ledger, s, ranks, 2 * c);
       ledger.elements(2 * scores);
       ledger.multiply(5 * product);  // q k^T, gy v^T, and what adds to dq, dk and dv
     }
-    if (ranks > 1) dkv = ledger.elements(block);
     return Grads{dq, dkv, dkv};
   };
   y.node = tape.record({q.node, k.node, v.node}, {q.storage, k.storage, v.storage, y.storage, lse, positions},

@@ -47,13 +47,17 @@ TEST(Ring, EveryBlockComesByOnceAndAccumulatorsReturn) {
         const std::vector<float> expected = block_of(owner, elements);
         const auto block = DeviceVector<float>::read(ring.current(), expected.size());
         EXPECT_EQ(block, expected);
+        sums.progress();
+        if (s > 0) sums.arrive();
         auto sum = DeviceVector<float>::read(sums.current(), expected.size());
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<float>(me + 1) + block[i];
         copy_bytes(sums.current(), MemorySpace::device, sum.data(), MemorySpace::host,
                    sum.size() * sizeof(float));
+        ring.progress();
         ring.advance();
-        sums.advance();
+        sums.leave();
       }
+      sums.arrive();
       EXPECT_EQ(sums.owner(), me);
       std::vector<float> expected = block_of(me, elements);
       for (float& v : expected) v = static_cast<float>(p) * v + static_cast<float>(p * (p + 1) / 2);

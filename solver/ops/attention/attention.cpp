@@ -91,13 +91,10 @@ Tensor run(const Call& call, const Operands& x) {
   const Problem& p = call.problem;
   const Tensor wide_q = widened<T>(x.q);
   const Running<A> state = start_running<A>(p);
-  for_each_block<T>(
-      call.ring, x.k, x.v,
-      [&](int owner, const A* k, const A* v) {
-        attend(p, wide_q.template data<A>(), call.ring.positions[static_cast<std::size_t>(owner)], k, v,
-               state);
-      },
-      [] {});
+  for_each_block<T>(call.ring, x.k, x.v, [&](int owner, const A* k, const A* v, const Progress& progress) {
+    attend(p, wide_q.template data<A>(), call.ring.positions[static_cast<std::size_t>(owner)], k, v, state,
+           progress);
+  });
   merge_running(call, state);
   const DeviceArray<A> lse = finish_running(p, state);
   Shape out_shape = x.q.shape();
@@ -117,12 +114,15 @@ Tensor run(const Call& call, const Operands& x) {
         dq.zero();
         BlockGradients<A> dkv(call.ring);
         for_each_block<T>(
-            call.ring, k, v,
-            [&](int owner, const A* k_block, const A* v_block) {
-              attend_backward(call.problem, in, call.ring.positions[static_cast<std::size_t>(owner)], k_block,
-                              v_block, dq.data(), dkv.dk(), dkv.dv(owner));
-            },
-            [&] { dkv.advance(); });
+            call.ring, k, v, [&](int owner, const A* k_block, const A* v_block, const Progress& progress) {
+              const Positions& keys = call.ring.positions[static_cast<std::size_t>(owner)];
+              dkv.block(owner, [&](A* dk, A* dv, const Progress& sums_progress) {
+                attend_backward(call.problem, in, keys, k_block, v_block, dq.data(), dk, dv, [&] {
+                  progress();
+                  sums_progress();
+                });
+              });
+            });
         const DeviceArray<A> block = dkv.take();
         return Gradients{narrowed<T>(dq, 0, call.axes.dq, q.shape()),
                          narrowed<T>(block, 0, call.axes.dk, k.shape()),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -61,16 +62,14 @@ DeviceArray<T> packed(const Tensor& k, const Tensor& v) {
   return block;
 }
 
-/// Calls use(owner, k, v) for every block, the local one first, while the next one travels; advance() follows
-/// each call.
-template <typename T, typename Use, typename Advance>
-void for_each_block(const BlockRing& ring, const Tensor& k, const Tensor& v, const Use& use,
-                    const Advance& advance) {
+/// Calls use(owner, k, v, progress) for every block, the local one first, while the next one travels; `use`
+/// calls progress() now and then.
+template <typename T, typename Use>
+void for_each_block(const BlockRing& ring, const Tensor& k, const Tensor& v, const Use& use) {
   using A = Compute<T>;
   if (!ring.comm) {
     const Tensor wide_k = widened<T>(k), wide_v = widened<T>(v);
-    use(0, wide_k.data<A>(), wide_v.data<A>());
-    return advance();
+    return use(0, wide_k.data<A>(), wide_v.data<A>(), [] {});
   }
   const DeviceArray<T> own = packed<T>(k, v);
   RingRotation rotation(ring.comm, ring.elements, dtype_of<T>);
@@ -80,48 +79,60 @@ void for_each_block(const BlockRing& ring, const Tensor& k, const Tensor& v, con
     const auto owner = static_cast<std::size_t>(rotation.owner());
     if (step + 1 < size) rotation.prefetch();
     const T* block = static_cast<const T*>(rotation.current());
+    const auto progress = [&] { rotation.progress(); };
     if constexpr (std::is_same_v<T, A>) {
-      use(static_cast<int>(owner), block, block + ring.k_elements[owner]);
+      use(static_cast<int>(owner), block, block + ring.k_elements[owner], progress);
     } else {
       const DeviceArray<A> wide(ring.elements[owner]);
       widen(block, ring.elements[owner], wide.data());
-      use(static_cast<int>(owner), wide.data(), wide.data() + ring.k_elements[owner]);
+      use(static_cast<int>(owner), wide.data(), wide.data() + ring.k_elements[owner], progress);
     }
     if (step + 1 < size) rotation.advance();
-    advance();
   }
 }
 
-/// dk and dv of all blocks: the local one, or accumulators that travel with the blocks and come home.
+/// dk and dv of all blocks. Those of a block are computed while its accumulator is on the way here, then
+/// added to it.
 template <typename A>
 class BlockGradients {
  public:
-  BlockGradients(const BlockRing& ring) : ring_(ring) {
-    if (ring.comm) {
-      travelling_.emplace(ring.comm, ring.elements, dtype_of<A>);
-    } else {
-      local_ = DeviceArray<A>(ring.elements[0]);
-      local_.zero();
-    }
+  explicit BlockGradients(const BlockRing& ring)
+      : ring_(ring), addend_(*std::max_element(ring.elements.begin(), ring.elements.end())) {
+    if (ring.comm) travelling_.emplace(ring.comm, ring.elements, dtype_of<A>);
   }
-  A* dk() { return travelling_ ? static_cast<A*>(travelling_->current()) : local_.data(); }
-  A* dv(int owner) { return dk() + ring_.k_elements[static_cast<std::size_t>(owner)]; }
-  void advance() {
-    if (travelling_) travelling_->advance();
+
+  /// Calls add(dk, dv, progress), which adds a block's gradients to zeros.
+  template <typename Add>
+  void block(int owner, const Add& add) {
+    addend_.zero();
+    A* dk = addend_.data();
+    add(dk, dk + ring_.k_elements[static_cast<std::size_t>(owner)], [this] {
+      if (travelling_) travelling_->progress();
+    });
+    if (!travelling_) return;
+    if (steps_++ > 0) travelling_->arrive();
+    A* sum = static_cast<A*>(travelling_->current());
+    for_each(
+        "attention_add_block", ring_.elements[static_cast<std::size_t>(owner)],
+        KOKKOS_LAMBDA(Index i) { sum[i] += dk[i]; });
+    travelling_->leave();
   }
-  /// The local block's gradients [dk | dv], once all accumulators are home.
+
+  /// The local block's gradients [dk | dv], once all blocks have been met.
   DeviceArray<A> take() {
-    if (!travelling_) return local_;
-    const int rank = ring_.comm->rank();
-    const DeviceArray<A> own(ring_.elements[static_cast<std::size_t>(rank)]);
-    copy_bytes(own.data(), MemorySpace::device, travelling_->current(), MemorySpace::device, own.bytes());
-    return own;
+    if (!travelling_) return addend_;
+    travelling_->arrive();
+    const auto rank = static_cast<std::size_t>(ring_.comm->rank());
+    const std::size_t bytes = static_cast<std::size_t>(ring_.elements[rank]) * sizeof(A);
+    copy_bytes(addend_.data(), MemorySpace::device, travelling_->current(), MemorySpace::device, bytes);
+    return addend_;
   }
 
  private:
   const BlockRing& ring_;
+  DeviceArray<A> addend_;
   std::optional<RingAccumulator> travelling_;
-  DeviceArray<A> local_;
+  int steps_ = 0;
 };
 
 }  // namespace tessera::attention_detail

@@ -212,13 +212,14 @@ Running<A> start_running(const Problem& p) {
 
 template <typename A>
 void attend(const Problem& p, const A* q, const Positions& keys, const A* k, const A* v,
-            const Running<A>& state) {
+            const Running<A>& state, const Progress& progress) {
   const Scorer<A> scorer = scorer_of<A>(p, keys);
   const DeviceArray<A> scores(std::min(kQueryTile, p.queries.size()) * std::min(kKeyTile, keys.size()));
   for_each_tile(p, keys, [&](const Tile& t) {
     score_products(p, t, p.d, q, keys.size(), k, scores.data());
     update_running(p, t, scorer, scores.data(), state);
     add_to_queries(p, t, p.dv, scores.data(), keys.size(), v, state.out.data());
+    progress();
   });
 }
 
@@ -257,7 +258,7 @@ DeviceArray<A> output_products(const Problem& p, const A* out, const A* gout) {
 
 template <typename A>
 void attend_backward(const Problem& p, const BackwardInputs<A>& in, const Positions& keys, const A* k,
-                     const A* v, A* dq, A* dk, A* dv) {
+                     const A* v, A* dq, A* dk, A* dv, const Progress& progress) {
   const Scorer<A> scorer = scorer_of<A>(p, keys);
   const Index area = std::min(kQueryTile, p.queries.size()) * std::min(kKeyTile, keys.size());
   const DeviceArray<A> scores(area), gradients(area);
@@ -268,17 +269,18 @@ void attend_backward(const Problem& p, const BackwardInputs<A>& in, const Positi
     add_to_keys(p, t, p.dv, scores.data(), keys.size(), in.gout, dv);
     add_to_queries(p, t, p.d, gradients.data(), keys.size(), k, dq);
     add_to_keys(p, t, p.d, gradients.data(), keys.size(), in.q, dk);
+    progress();
   });
 }
 
-#define TESSERA_INSTANTIATE(A)                                                                           \
-  template Running<A> start_running<A>(const Problem&);                                                  \
-  template void attend<A>(const Problem&, const A*, const Positions&, const A*, const A*,                \
-                          const Running<A>&);                                                            \
-  template DeviceArray<A> finish_running<A>(const Problem&, const Running<A>&);                          \
-  template DeviceArray<A> output_products<A>(const Problem&, const A*, const A*);                        \
-  template void attend_backward<A>(const Problem&, const BackwardInputs<A>&, const Positions&, const A*, \
-                                   const A*, A*, A*, A*);
+#define TESSERA_INSTANTIATE(A)                                                                               \
+  template Running<A> start_running<A>(const Problem&);                                                      \
+  template void attend<A>(const Problem&, const A*, const Positions&, const A*, const A*, const Running<A>&, \
+                          const Progress&);                                                                  \
+  template DeviceArray<A> finish_running<A>(const Problem&, const Running<A>&);                              \
+  template DeviceArray<A> output_products<A>(const Problem&, const A*, const A*);                            \
+  template void attend_backward<A>(const Problem&, const BackwardInputs<A>&, const Positions&, const A*,     \
+                                   const A*, A*, A*, A*, const Progress&);
 TESSERA_INSTANTIATE(float)
 TESSERA_INSTANTIATE(double)
 #undef TESSERA_INSTANTIATE

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "parallel/box.hpp"
@@ -13,6 +14,9 @@ namespace tessera::attention_detail {
 /// Queries and keys whose scores are in memory at once.
 inline constexpr Index kQueryTile = 128;
 inline constexpr Index kKeyTile = 512;
+
+/// Called between tiles, so that messages under way move along.
+using Progress = std::function<void()>;
 
 /// Tokens of a block: their global flattened indices, in local order, on host and device.
 struct Positions {
@@ -53,7 +57,7 @@ Running<A> start_running(const Problem& problem);
 /// Adds the keys of a block: k (batch, keys, heads, d), v (batch, keys, heads, dv).
 template <typename A>
 void attend(const Problem& problem, const A* q, const Positions& keys, const A* k, const A* v,
-            const Running<A>& state);
+            const Running<A>& state, const Progress& progress);
 
 /// out /= sum; returns the log-sum-exp of each query (0 where it saw no key, whose output is 0).
 template <typename A>
@@ -73,6 +77,6 @@ struct BackwardInputs {
 };
 template <typename A>
 void attend_backward(const Problem& problem, const BackwardInputs<A>& in, const Positions& keys, const A* k,
-                     const A* v, A* dq, A* dk, A* dv);
+                     const A* v, A* dq, A* dk, A* dv, const Progress& progress);
 
 }  // namespace tessera::attention_detail
