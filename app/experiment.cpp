@@ -12,18 +12,12 @@ void describe_experiment(Section& s) {
   s.section("model", describe_model).help("the network");
 }
 
-Experiment make_experiment(const Deck& deck, const Deck& mesh_deck, const CommPtr& world, std::uint64_t seed,
-                           const std::optional<DataNormalisation>& known) {
-  Experiment e;
-  e.mesh = make_mesh(mesh_deck, world);
-  e.domain = e.mesh.without("ddp");
-  e.data = open_data(deck);
-  const Shape grid = e.data.grid();
-  const Deck model = deck.section("model");
-  e.grid = grid_layout(mesh_deck, e.domain, grid, patch_of(model, grid.size()));
-  e.normalisation = known ? *known : measure_normalisation(e.data, e.mesh, e.grid);
-  const ModelConfig config = model_config(model, grid, e.data.boundaries(), e.data.spec.input_channels(),
-                                          e.data.spec.output_channels());
+namespace {
+
+/// The model, and who makes its samples, of an experiment whose data, grid and normalisation are known.
+void add_model(Experiment& e, const Deck& model, std::uint64_t seed) {
+  const ModelConfig config = model_config(model, e.data.grid(), e.data.boundaries(),
+                                          e.data.spec.input_channels(), e.data.spec.output_channels());
   std::shared_ptr<SeasonalTerm> seasonal;
   if (e.data.seasonal) {
     seasonal = std::make_shared<SeasonalTerm>(*e.data.seasonal,
@@ -35,6 +29,32 @@ Experiment make_experiment(const Deck& deck, const Deck& mesh_deck, const CommPt
     e.makers[i] = std::make_shared<SampleMaker>(e.data.splits[i].source, e.data.spec, e.normalisation.fields,
                                                 e.normalisation.constants, e.grid, e.data.cache_bytes);
   }
+}
+
+}  // namespace
+
+Experiment make_experiment(const Deck& deck, const Deck& mesh_deck, const CommPtr& world, std::uint64_t seed,
+                           const std::optional<DataNormalisation>& known) {
+  Experiment e;
+  e.mesh = make_mesh(mesh_deck, world);
+  e.domain = e.mesh.without("ddp");
+  e.data = open_data(deck);
+  const Shape grid = e.data.grid();
+  const Deck model = deck.section("model");
+  e.grid = grid_layout(mesh_deck, e.domain, grid, patch_of(model, grid.size()));
+  e.normalisation = known ? *known : measure_normalisation(e.data, e.mesh, e.grid);
+  add_model(e, model, seed);
+  return e;
+}
+
+Experiment make_experiment(const Deck& deck, const Experiment& like, const Layout& grid, std::uint64_t seed) {
+  Experiment e;
+  e.mesh = like.mesh;
+  e.domain = like.domain;
+  e.data = open_data(deck);
+  e.grid = grid;
+  e.normalisation = like.normalisation;
+  add_model(e, deck.section("model"), seed);
   return e;
 }
 

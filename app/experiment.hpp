@@ -30,6 +30,8 @@ struct Experiment {
 /// unless it is known. Collective.
 Experiment make_experiment(const Deck& deck, const Deck& mesh_deck, const CommPtr& world, std::uint64_t seed,
                            const std::optional<DataNormalisation>& known = std::nullopt);
+/// The same experiment, freshly drawn, with the grid cut otherwise on the same mesh. Collective.
+Experiment make_experiment(const Deck& deck, const Experiment& like, const Layout& grid, std::uint64_t seed);
 
 /// The state that `tessera train` saves with its checkpoints: deck, normalisation, best_loss, best_step and
 /// updates. Throws Error(input_file) where it is none.

@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-void describe_partition(Section& s) {
+void describe_partition(Section& s, bool may_move) {
   s.selector("type").defaults("even").help("how the cells of an axis are shared out");
   s.variant(
       "even", [](Section&) {}, "sizes differ by at most one unit");
@@ -18,6 +18,15 @@ void describe_partition(Section& s) {
   s.variant(
       "sizes", [](Section& v) { v.integers("sizes").min(0).help("cells of each rank; 0 is legal"); },
       "given");
+  if (!may_move) return;
+  s.variant(
+      "measured",
+      [](Section& v) {
+        v.integer("after").min(1).defaults(Index{10}).help(
+            "updates with even parts before the cut points move");
+        v.integer("every").min(0).defaults(Index{0}).help("updates between further moves; 0: none");
+      },
+      "even at first, then in proportion to each rank's measured speed");
 }
 
 Partition make_partition(const Deck& deck, Index cells, int parts, Index unit) {
@@ -55,7 +64,7 @@ Partition make_partition(const Deck& deck, Index cells, int parts, Index unit) {
 
 }  // namespace
 
-void describe_mesh(Section& s) {
+void describe_mesh(Section& s, bool may_move) {
   s.integer("ddp").min(-1).defaults(Index{1}).help(
       "groups of ranks that train on different samples; -1: whatever is left");
   s.integers("domain")
@@ -64,7 +73,7 @@ void describe_mesh(Section& s) {
       .min(-1)
       .defaults(std::vector<Index>{-1})
       .help("ranks along the first, second, ... grid axis of one sample; one may be -1: whatever is left");
-  s.sections("partition", describe_partition)
+  s.sections("partition", [may_move](Section& p) { describe_partition(p, may_move); })
       .single_allowed()
       .length(0, 3)
       .empty()
@@ -109,6 +118,22 @@ std::vector<Partition> grid_cuts(const Deck& deck, std::span<const MeshAxis> axe
     }
   }
   return cuts;
+}
+
+std::optional<MeasuredPartition> measured_partition(const Deck& deck, const Mesh& domain) {
+  MeasuredPartition measured;
+  measured.axes.assign(static_cast<std::size_t>(domain.axes()), false);
+  bool any = false;
+  const std::vector<Deck> partitions = deck.sections("mesh.partition");
+  for (std::size_t i = 0; i < partitions.size() && i < measured.axes.size(); ++i) {
+    if (partitions[i].get<std::string>("type") != "measured") continue;
+    const Index after = partitions[i].get<Index>("after"), every = partitions[i].get<Index>("every");
+    measured.axes[i] = true;
+    measured.after = any ? std::min(measured.after, after) : after;
+    measured.every = measured.every == 0 || (every > 0 && every < measured.every) ? every : measured.every;
+    any = true;
+  }
+  return any ? std::optional(measured) : std::nullopt;
 }
 
 Mesh make_mesh(const Deck& deck, const CommPtr& world) {

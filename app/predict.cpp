@@ -276,7 +276,7 @@ class Prediction {
 
 Schema predict_schema() {
   return Schema("A deck of `tessera predict`", [](Section& s) {
-    s.section("mesh", describe_mesh).help("how ranks share the work");
+    s.section("mesh", [](Section& m) { describe_mesh(m, false); }).help("how ranks share the work");
     s.section("predict", describe_predict).help("what is forecast from where");
   });
 }

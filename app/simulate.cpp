@@ -252,7 +252,7 @@ Schema simulate_schema() {
   return Schema("Deck of `tessera simulate`", [](Section& s) {
     s.section("simulate", describe_simulate).help("everything that the numbers depend on");
     s.section("output", describe_output).help("what is written");
-    s.section("mesh", describe_mesh).help("how the ranks share the work");
+    s.section("mesh", [](Section& m) { describe_mesh(m, false); }).help("how the ranks share the work");
   });
 }
 

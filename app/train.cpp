@@ -7,12 +7,16 @@
 #include "app/commands.hpp"
 #include "app/experiment.hpp"
 #include "app/mesh_deck.hpp"
+#include "app/model_deck.hpp"
 #include "app/plan.hpp"
 #include "app/progress.hpp"
+#include "app/rebalance.hpp"
 #include "app/train_deck.hpp"
 #include "io/agree.hpp"
 #include "io/atomic_file.hpp"
 #include "io/checkpoint/manifest.hpp"
+#include "solver/tensor/autograd.hpp"
+#include "solver/tensor/redistribute.hpp"
 #include "solver/train/training_checkpoint.hpp"
 
 namespace tessera {
@@ -42,9 +46,7 @@ class Training {
     if (const auto weights = deck_.find<std::string>("train.weights"); weights && !restart_) {
       import_safetensors(*weights, experiment_.surrogate->parameters());
     }
-    trainer_ = std::make_unique<Trainer>(
-        experiment_.mesh, experiment_.surrogate, experiment_.makers[static_cast<int>(SplitName::train)],
-        experiment_.data.split(SplitName::train).samples, trainer_options(deck_, total_));
+    trainer_ = make_trainer();
     if (restart_) {
       load_tensors(*restart_, trainer_->state());
       trainer_->resume_at(restart_->step(), restart_updates_);
@@ -61,10 +63,8 @@ class Training {
                          deck_.get<std::string>("model.type"), parameters,
                          experiment_.data.spec.input_channels()));
     if (!run_.line().dry_run) run_.say(fmt::format("mesh     {}", to_string(experiment_.mesh)));
-    for (int a = 0; a < experiment_.domain.axes() && !run_.line().dry_run; ++a) {
-      run_.say(fmt::format("cut      axis {} at {}",
-                           experiment_.data.fields().axes[static_cast<std::size_t>(a)].name,
-                           to_string(experiment_.grid.partition(a))));
+    if (!run_.line().dry_run) {
+      for (const std::string& line : cut_lines()) run_.say(line);
     }
     run_.say(fmt::format("updates  {} of {} samples ({:.3g} epochs)", total_, trainer_->samples_per_step(),
                          static_cast<double>(total_ * trainer_->samples_per_step()) /
@@ -80,13 +80,21 @@ class Training {
     StopControl control(run_.world(), run_.folder(), run_.line().walltime);
     Progress progress("train", total_, run_.is_root() && !run_.line().quiet);
     last_checkpoint_ = Clock::now();
+    Rebalance rebalance(measured_partition(deck_, experiment_.domain),
+                        patch_of(deck_.section("model"), experiment_.data.grid().size()), trainer_->steps());
     while (trainer_->steps() < total_) {
+      rebalance.start();
       const StepReport report = step();
+      rebalance.stop();
       write_history(history, report);
       progress.update(report.step, progress_values(report));
       if (report.skipped)
         progress.note(fmt::format("update {} left out: loss or gradient not finite", report.step));
       if (validation_due()) validate(history, progress);
+      if (const auto grid = rebalance.due(report.step, *run_.world(), experiment_.grid)) {
+        move_to(*grid);
+        for (const std::string& line : cut_lines()) progress.note(line);
+      }
       const StopControl::Wish wish = control.poll();
       if (wish == StopControl::Wish::stop) {
         progress.note(fmt::format("stopped after update {} without a checkpoint", report.step));
@@ -132,6 +140,37 @@ class Training {
   }
 
  private:
+  std::unique_ptr<Trainer> make_trainer() const {
+    return std::make_unique<Trainer>(
+        experiment_.mesh, experiment_.surrogate, experiment_.makers[static_cast<int>(SplitName::train)],
+        experiment_.data.split(SplitName::train).samples, trainer_options(deck_, total_));
+  }
+
+  std::vector<std::string> cut_lines() const {
+    std::vector<std::string> lines;
+    for (int a = 0; a < experiment_.domain.axes(); ++a) {
+      lines.push_back(fmt::format("cut      axis {} at {}",
+                                  experiment_.data.fields().axes[static_cast<std::size_t>(a)].name,
+                                  to_string(experiment_.grid.partition(a))));
+    }
+    return lines;
+  }
+
+  /// Goes on with the grid cut otherwise: a new trainer takes over the state of the present one.
+  void move_to(const Layout& grid) {
+    const NoGrad no_grad;
+    const std::vector<NamedTensor> before = trainer_->state();
+    const Index steps = trainer_->steps(), updates = trainer_->updates();
+    experiment_ = make_experiment(deck_, experiment_, grid, seed_);
+    trainer_ = make_trainer();
+    const std::vector<NamedTensor> after = trainer_->state();
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      const Tensor &from = before[i].tensor, &to = after[i].tensor;
+      to.copy_from(to.is_shard() ? redistribute(from, to.layout()) : from);
+    }
+    trainer_->resume_at(steps, updates);
+  }
+
   /// With --force, or from an earlier step, the folder may hold what this run does not lead to.
   void forget_other_runs() {
     const Index step = trainer_->steps();

@@ -79,7 +79,7 @@ void describe_checkpoint(Section& s) {
 
 Schema train_schema() {
   return Schema("A deck of `tessera train`", [](Section& s) {
-    s.section("mesh", describe_mesh).help("how ranks share the work");
+    s.section("mesh", [](Section& m) { describe_mesh(m, true); }).help("how ranks share the work");
     describe_experiment(s);
     s.section("train", describe_train).help("optimisation");
     s.section("validate", describe_validate).help("scores on the validation split");

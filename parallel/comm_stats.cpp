@@ -43,6 +43,13 @@ CommCount CommStats::total(std::string_view operation) const {
   return sum;
 }
 
+double CommStats::seconds() const {
+  const std::lock_guard lock(mutex_);
+  double sum = 0;
+  for (const auto& [key, count] : counts_) sum += count.seconds;
+  return sum;
+}
+
 std::uint64_t CommStats::collective_calls() const {
   const std::lock_guard lock(mutex_);
   std::uint64_t calls = 0;

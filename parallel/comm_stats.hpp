@@ -35,6 +35,8 @@ class CommStats {
   const std::map<Key, CommCount>& counts() const { return counts_; }
   /// Sum over tensor operators of one operation.
   CommCount total(std::string_view operation) const;
+  /// Time inside all calls.
+  double seconds() const;
   /// Calls of every operation except point-to-point messages.
   std::uint64_t collective_calls() const;
   /// A table for people.

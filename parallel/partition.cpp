@@ -50,6 +50,24 @@ Partition Partition::from_weights(Index extent, std::span<const double> weights,
   return Partition(std::move(cuts));
 }
 
+Partition Partition::balanced(const Partition& old, std::span<const double> seconds, Index unit) {
+  require(seconds.size() == static_cast<std::size_t>(old.parts()), "Partition",
+          "found {} times, expected one for each of {} parts", seconds.size(), old.parts());
+  std::vector<double> speeds(seconds.size(), 0.0);
+  double sum = 0;
+  int known = 0;
+  for (std::size_t p = 0; p < speeds.size(); ++p) {
+    const Index size = old.range(static_cast<int>(p)).size();
+    if (size == 0 || !(seconds[p] > 0)) continue;
+    speeds[p] = static_cast<double>(size) / seconds[p];
+    sum += speeds[p];
+    ++known;
+  }
+  if (known == 0) return old;
+  for (double& speed : speeds) speed = speed > 0 ? speed : sum / known;
+  return from_weights(old.extent(), speeds, unit);
+}
+
 int Partition::owner(Index i) const {
   require(i >= 0 && i < extent(), "Partition", "index {} outside [0, {})", i, extent());
   return static_cast<int>(std::upper_bound(cuts_.begin(), cuts_.end(), i) - cuts_.begin()) - 1;

@@ -22,6 +22,10 @@ class Partition {
   /// Sizes in proportion to `weights` (>= 0, not all zero), cut points rounded to multiples of `unit`.
   static Partition from_weights(Index extent, std::span<const double> weights, Index unit = 1);
 
+  /// Cut points that even out work measured under `old`: part p took `seconds[p]`. Its speed is its size over
+  /// its seconds; parts that had nothing, or took no time, get the mean speed.
+  static Partition balanced(const Partition& old, std::span<const double> seconds, Index unit = 1);
+
   int parts() const { return static_cast<int>(cuts_.size()) - 1; }
   Index extent() const { return cuts_.back(); }
   Range range(int part) const {

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -75,6 +76,46 @@ def kill(process):
     os.killpg(process.pid, signal.SIGKILL)
     subprocess.run(["pkill", "-KILL", "-s", str(process.pid)], check=False)
     process.wait()
+
+
+def rank_process(launcher, rank):
+    """The process id of one rank of a run, once it is there."""
+    wanted = f"OMPI_COMM_WORLD_RANK={rank}".encode()
+    for entry in os.listdir("/proc"):
+        try:
+            if not entry.isdigit() or os.readlink(f"/proc/{entry}/exe") != os.path.realpath(Program.program):
+                continue  # the launcher hands its environment on to helpers, too
+            if os.getsid(int(entry)) == launcher.pid:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    if wanted in file.read().split(b"\0"):
+                        return int(entry)
+        except OSError:
+            pass  # it has ended meanwhile
+    return None
+
+
+class Slowed:
+    """Lets a process run only a third of the time, in turns of a few milliseconds."""
+
+    def __init__(self, pid):
+        self.pid, self.over = pid, threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def run(self):
+        try:
+            while not self.over.is_set():
+                for signal_number, seconds in ((signal.SIGSTOP, 0.006), (signal.SIGCONT, 0.003)):
+                    os.kill(self.pid, signal_number)
+                    time.sleep(seconds)
+        except ProcessLookupError:
+            pass
 
 
 def wait_for(condition, seconds):

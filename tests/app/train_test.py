@@ -2,8 +2,9 @@
 
 import json
 import os
+import re
 
-from harness import Program, kill, main, wait_for
+from harness import Program, Slowed, kill, main, rank_process, wait_for
 
 SIMULATION = """
 simulate:
@@ -90,6 +91,24 @@ class Training(Program):
             return []
         with open(history) as file:
             return [json.loads(line)["step"] for line in file.read().split("\n")[:-1]]
+
+    def test_measured_cut_points_spare_a_slow_rank(self):
+        # Wide enough that time goes by the rows that a rank has.
+        wide = ("mesh.domain=2", "model.dim=64", "model.patch=1", "train.steps=60")
+        self.train("even", 2, *wide)
+        deck = self.write("convnet.yaml", training("convnet"))
+        process = self.start(2, "train", deck, *wide, "mesh.partition={type: measured, after: 15, every: 20}", "-d", "measured")
+        pid = []
+        self.assertTrue(wait_for(lambda: pid.append(rank_process(process, 1)) or pid[-1], 30))
+        with Slowed(pid[-1]):
+            out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, out + err)
+        cuts = [int(cut) for cut in re.findall(r"cut +axis y at 0:(\d+):20", out + err)]
+        self.assertEqual(cuts[0], 10)
+        self.assertGreater(len(cuts), 1, out + err)
+        self.assertTrue(all(cut > 10 for cut in cuts[1:]), cuts)
+        for key in ("loss", "valid_loss"):
+            self.assert_close(self.history("measured", key), self.history("even", key), 2e-3)
 
     def test_a_checkpoint_loads_on_another_mesh(self):
         self.train("a", 4, "mesh.ddp=2", "mesh.domain=2", "checkpoint.every=40", "train.steps=40",

@@ -55,5 +55,19 @@ TEST(Partition, WindowsMoveTheCutPoints) {
   EXPECT_EQ(to_string(Partition({0, 3, 8}).transposed(2, 17)), "0:6:17");
 }
 
+TEST(Partition, BalancedGivesSlowPartsLess) {
+  const Partition even = Partition::even(30, 3);
+  const std::vector<double> seconds{1, 2, 1};  // speeds 10, 5, 10
+  EXPECT_EQ(Partition::balanced(even, seconds), Partition({0, 12, 18, 30}));
+  EXPECT_EQ(Partition::balanced(even, seconds, 4), Partition({0, 12, 20, 30}));
+  // A part without cells has no speed of its own: the mean.
+  const std::vector<double> idle{1, 0, 1};
+  EXPECT_EQ(Partition::balanced(Partition({0, 15, 15, 30}), idle), Partition::even(30, 3));
+  const std::vector<double> nothing{0, 0, 0};
+  EXPECT_EQ(Partition::balanced(even, nothing), even);
+  const std::vector<double> two{1, 1};
+  EXPECT_THROW(Partition::balanced(even, two), Error);
+}
+
 }  // namespace
 }  // namespace tessera
