@@ -7,7 +7,8 @@
 
 namespace tessera {
 
-/// Keys of the section `mesh`: replicas, ranks per grid axis and cut points; `may_move`: these may be measured.
+/// Keys of the section `mesh`: replicas, ranks per grid axis and cut points; `may_move`: these may be
+/// measured.
 void describe_mesh(Section& section, bool may_move);
 
 /// Names and sizes of the mesh's axes for a number of ranks, and the cut points of every grid axis (of one
