@@ -173,6 +173,7 @@ void* GradientReducer::gradient(int i) {
 
 void GradientReducer::zero() {
   for (Bucket& bucket : impl_->buckets) {
+    bucket.request.wait();  // of a round that was given up
     zero_bytes(bucket.memory.data(), MemorySpace::device, bucket.bytes());
     bucket.missing = static_cast<int>(bucket.members.size());
   }

@@ -101,7 +101,7 @@ Field convolution(Tape& tape, const Field& x, const Window& window, Index out_ch
         send(ledger, op, slab.movement, channels, true);
       }
     }
-    const Storage gb = ledger.elements(out_channels), gw = ledger.elements(weights);
+    const Storage gb = ledger.parameter_gradient(out_channels), gw = ledger.parameter_gradient(weights);
     ledger.elements(reordered);
     const bool sums_rows = transposed || reordered == 0;  // else the library gives the bias its gradient
     if (sums_rows) ledger.bytes(kRowAddends * out_channels * kDouble);
@@ -121,7 +121,7 @@ Field linear(Tape& tape, const Field& x, Index out_channels) {
   ledger.multiply(operations);
   y.node = tape.record({x.node}, {x.storage}, [=, &ledger, in = x.channels](const Storage&) {
     const Storage gx = ledger.elements(rows * in);
-    const Storage gw = ledger.elements(weights), gb = ledger.elements(out_channels);
+    const Storage gw = ledger.parameter_gradient(weights), gb = ledger.parameter_gradient(out_channels);
     ledger.multiply(2 * operations);
     return Grads{gx};
   });
@@ -136,7 +136,7 @@ Field layer_norm(Tape& tape, const Field& x) {
   const Storage stats = ledger.elements(3 * rows);  // mean, rstd, 1 / count
   y.node = tape.record({x.node}, {x.storage, stats}, [rows, n = x.channels, &ledger](const Storage&) {
     const Storage gx = ledger.elements(rows * n);
-    const Storage gw = ledger.elements(n), gb = ledger.elements(n);
+    const Storage gw = ledger.parameter_gradient(n), gb = ledger.parameter_gradient(n);
     constexpr Index block = 64;  // rows whose addends are summed at once
     ledger.elements(2 * n * ((rows + block - 1) / block));
     return Grads{gx};
@@ -171,7 +171,7 @@ Field group_norm_gelu(Tape& tape, const Field& x, Index groups, const Field* res
     const Storage before_gelu = ledger.elements(elements);
     const Storage sums = ledger.bytes(2 * n * kDouble);
     ledger.elements(2 * blocks);
-    const Storage gw = ledger.elements(n), gb = ledger.elements(n);
+    const Storage gw = ledger.parameter_gradient(n), gb = ledger.parameter_gradient(n);
     const Storage totals = ledger.bytes(2 * groups * kDouble);
     gather(ledger, 2 * groups * kDouble);
     const Storage gx = ledger.elements(elements);
@@ -202,14 +202,10 @@ Field add(Tape& tape, const Field& a, const Field& b) {
 Field add_parameter(Tape& tape, const Field& x) {
   Ledger& ledger = tape.ledger();
   const Index whole = count(extents_of(x.cuts)) * x.channels, own = elements_of(ledger, x);
-  // The parameter is cut like x; its gradient is gathered before it is handed to the parameter.
-  const Movement gather = movement(ledger, x.cuts, [shape = extents_of(x.cuts)](int a, int) {
-    return map_identity({0, shape[a]});
-  });
+  // The parameter is cut like x; a rank's part of its gradient is embedded in zeros, for the reducer.
   Field part{x.cuts, x.channels, ledger.elements(own)};
-  part.node = tape.record({-1}, {}, [=, &ledger, channels = x.channels](const Storage&) {
-    const Storage gathered = ledger.elements(whole);
-    send(ledger, "redistribute", gather, channels);
+  part.node = tape.record({-1}, {}, [=, &ledger](const Storage&) {
+    ledger.elements(whole);
     return Grads{nullptr};
   });
   return add(tape, x, part);
@@ -341,8 +337,8 @@ Field checkpoint(Tape& tape, const Field& x, const std::function<Field(Tape&, co
     Field fresh = x;
     fresh.node = again.leaf();
     const Field output = body(again, fresh);
-    const Storage arrived = again.backward(grad)[0];
-    return Grads{ledger.bytes(arrived ? *arrived : 0)};  // a leaf's gradient is a copy
+    const Ledger::Hold hold(ledger);  // parameters get their gradients when the block is done
+    return again.backward(grad);
   });
   return y;
 }

@@ -21,6 +21,12 @@ Storage Ledger::halo(Index elements) {
   return {memory.get(), [this, memory](const Index*) { halo_ -= *memory; }};
 }
 
+Storage Ledger::parameter_gradient(Index elements) {
+  const Storage memory = this->elements(elements);
+  if (held_) held_->push_back(memory);
+  return memory;
+}
+
 void Ledger::multiply(double operations) {
   (backward_ ? total_.backward_operations : total_.forward_operations) += operations;
 }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "parallel/axis_map.hpp"
@@ -31,6 +32,20 @@ class Ledger {
   Storage bytes(Index count);
   /// The same, counted as copies that a halo makes.
   Storage halo(Index elements);
+  /// The gradient of a parameter: handed on at once, or at the end of the Hold that lives.
+  Storage parameter_gradient(Index elements);
+  class Hold {
+   public:
+    explicit Hold(Ledger& ledger) : ledger_(ledger), outer_(std::exchange(ledger.held_, &gradients_)) {}
+    ~Hold() { ledger_.held_ = outer_; }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    Ledger& ledger_;
+    std::vector<Storage> gradients_;
+    std::vector<Storage>* outer_;
+  };
 
   void multiply(double operations);
   void communicate(const std::string& op, const std::string& operation, Index calls, Index bytes);
@@ -45,6 +60,7 @@ class Ledger {
   Index size_;
   Index current_ = 0, halo_ = 0;
   bool backward_ = false;
+  std::vector<Storage>* held_ = nullptr;
   SampleCost total_;
 };
 

@@ -127,7 +127,8 @@ Vit::Vit(const ModelConfig& c) : Transformer(c) {
 
 Tensor Vit::embed(const Tensor& x) const {
   const ModelConfig& c = config();
-  return add((*patch_embed_)(x), reshape(pos_embed_, with_front_and_back(1, c.tokens(), {c.dim})));
+  const Tensor patches = (*patch_embed_)(x);
+  return add(patches, reshape(pos_embed_, with_front_and_back(1, c.tokens(), {c.dim})));
 }
 
 Natten::Natten(const ModelConfig& c) : Transformer(c) {

@@ -10,6 +10,7 @@ namespace {
 
 thread_local bool t_recording = true;
 thread_local std::uint64_t t_sequence = 0;
+thread_local UseCollector* t_collector = nullptr;
 
 AutogradMeta& meta_of(const Tensor& t) {
   if (!t.impl().autograd) t.impl().autograd = std::make_shared<AutogradMeta>();
@@ -18,6 +19,23 @@ AutogradMeta& meta_of(const Tensor& t) {
 
 OutputMeta output_meta(const Tensor& t) {
   return {t.shape(), t.dtype(), t.layout(), {}};
+}
+
+/// True if some input is a gradient, or was computed from one.
+bool is_derived(std::span<const Tensor> inputs) {
+  return std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) {
+    return t && t.impl().autograd && !t.impl().autograd->gradient_of.empty();
+  });
+}
+
+/// Remembers that outputs without history come from a gradient, so that a backward pass from them is refused
+/// for what it is.
+void mark_derived(const char* op, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  if (!t_recording || !is_derived(inputs)) return;
+  for (Tensor& output : outputs) {
+    output = output.detach();
+    meta_of(output).gradient_of = op;
+  }
 }
 
 }  // namespace
@@ -38,7 +56,40 @@ bool grad_enabled() {
   return t_recording;
 }
 
+UseCollector::UseCollector() : outer_(t_collector), start_(t_sequence) {
+  t_collector = this;
+}
+UseCollector::~UseCollector() {
+  t_collector = outer_;
+}
+
+void UseCollector::note(std::span<const Tensor> inputs) {
+  if (!t_collector) return;
+  std::vector<Tensor>& used = t_collector->used_;
+  for (const Tensor& t : inputs) {
+    if (!t || !t.requires_grad()) continue;
+    const Edge edge = edge_of(t);
+    const bool inner = !edge.node->is_leaf && edge.node->sequence >= t_collector->start_;
+    const bool known = std::any_of(used.begin(), used.end(), [&](const Tensor& u) {
+      const Edge other = edge_of(u);
+      return other.node == edge.node && other.output == edge.output;
+    });
+    if (!inner && !known) used.push_back(t);
+  }
+}
+
+std::uint64_t next_sequence() {
+  return t_sequence;
+}
+
+Tensor as_gradient(const Tensor& t) {
+  Tensor marked = t.detach();
+  meta_of(marked).gradient_of = "gradients";
+  return marked;
+}
+
 bool any_requires_grad(std::span<const Tensor> inputs) {
+  UseCollector::note(inputs);
   return t_recording &&
          std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t && t.requires_grad(); });
 }
@@ -65,9 +116,10 @@ Edge edge_of(const Tensor& t) {
 
 void record_multi(const char* op, std::span<const Tensor> inputs, std::span<Tensor> outputs,
                   BackwardMulti backward) {
-  if (!any_requires_grad(inputs)) return;
+  if (!any_requires_grad(inputs)) return mark_derived(op, inputs, outputs);
   auto node = std::make_shared<Node>();
   node->op = op;
+  node->reads_gradient = is_derived(inputs);
   node->sequence = t_sequence++;
   node->backward = std::move(backward);
   for (const Tensor& input : inputs) node->inputs.push_back(edge_of(input));
@@ -83,7 +135,6 @@ void record_multi(const char* op, std::span<const Tensor> inputs, std::span<Tens
 }
 
 void record(const char* op, std::span<const Tensor> inputs, Tensor& output, Backward backward) {
-  if (!any_requires_grad(inputs)) return;
   record_multi(op, inputs, {&output, 1}, [backward = std::move(backward)](std::span<const Tensor> grads) {
     return backward(grads[0]);
   });
@@ -91,6 +142,11 @@ void record(const char* op, std::span<const Tensor> inputs, Tensor& output, Back
 
 void record(const char* op, std::initializer_list<Tensor> inputs, Tensor& output, Backward backward) {
   record(op, std::span<const Tensor>(inputs.begin(), inputs.size()), output, std::move(backward));
+}
+
+void record_identity(const char* op, const Tensor& input, Tensor& output) {
+  record(op, {input}, output, [](const Tensor& grad) { return Gradients{grad}; });
+  if (output.requires_grad()) output.impl().autograd->grad_fn->is_identity = true;
 }
 
 bool Tensor::requires_grad() const {
@@ -113,7 +169,7 @@ Tensor Tensor::grad() const {
   return impl_->autograd ? impl_->autograd->grad : Tensor();
 }
 void Tensor::set_grad(Tensor grad) const {
-  meta_of(*this).grad = std::move(grad);
+  meta_of(*this).grad = grad ? as_gradient(grad) : grad;
 }
 
 void Tensor::retain_grad() const {
@@ -150,36 +206,6 @@ Layout contribution_layout(const Layout& like, const Shape& weight_shape) {
   Placements placements;
   for (const Placement& p : like.placements()) placements.push_back(p.is_shard() ? Partial() : Replicate());
   return Layout(like.mesh(), placements, weight_shape, {});
-}
-
-Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& body,
-                  std::span<const Tensor> inputs) {
-  Tensor output;
-  {
-    const NoGrad no_grad;
-    output = body(inputs);
-  }
-  if (!grad_enabled()) return output;
-  // Parameters inside may need gradients although no input does, so the node is recorded through a stand-in
-  // input.
-  std::vector<Tensor> recorded(inputs.begin(), inputs.end());
-  recorded.push_back(Tensor::zeros(Shape{}).set_requires_grad());
-  std::vector<Tensor> kept(inputs.begin(), inputs.end());
-  record("checkpoint", std::span<const Tensor>(recorded), output, [body, kept](const Tensor& grad) {
-    const EnableGrad enable;
-    std::vector<Tensor> fresh;
-    for (const Tensor& t : kept) {
-      fresh.push_back(t ? t.detach() : t);
-      if (t && t.requires_grad()) fresh.back().set_requires_grad();
-    }
-    const Tensor again = body(fresh);
-    if (again.requires_grad()) again.backward(grad);
-    Gradients result;
-    for (const Tensor& t : fresh) result.push_back(t && t.requires_grad() ? t.grad() : Tensor());
-    result.emplace_back();
-    return result;
-  });
-  return output;
 }
 
 }  // namespace tessera

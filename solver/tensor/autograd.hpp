@@ -24,8 +24,9 @@ namespace tessera {
 ///    (the usual case for weights: see contribution_layout). The engine brings them to the layout of the
 ///    tensor they belong to. For a plain tensor that met shard tensors this is the SUM over the mesh, counted
 ///    exactly once.
-///  - An undefined gradient means zero. `backward` is called once; it owns its captures, which are freed
-///  afterwards.
+///  - An undefined gradient means zero. `backward` is linear in the gradient and is called once; it owns its
+///  captures, which are freed afterwards. Tensors that it captured must not be written to in place in
+///  between; that is an error when it reads them.
 ///  - Nodes run in the reverse order of their recording, which is the same on all ranks, so they may
 ///  communicate.
 using Gradients = std::vector<Tensor>;
@@ -70,14 +71,19 @@ class EnableGrad {
 bool grad_enabled();
 
 /// Runs backward from `outputs` with the given cotangents (undefined: ones for a scalar) and accumulates into
-/// leaves.
+/// leaves. A history serves once: a second pass through any part of it throws (usage) before anything runs.
+/// Gradients are constants: a backward pass from anything computed from one is refused (usage), unless it was
+/// detached.
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> cotangents);
-/// Gradients of `output` with respect to chosen tensors; leaves accumulate nothing.
+/// Gradients of `output` with respect to chosen tensors, leaves or not, laid out as these; undefined where
+/// the output does not depend on them. Leaves accumulate nothing, and only what leads to the chosen tensors
+/// runs and is used up.
 Gradients gradients(const Tensor& output, std::span<const Tensor> inputs, Tensor cotangent = {});
 
 /// Activation recomputation: runs `body` without recording; its backward pass runs it again, recording, and
-/// differentiates. Parameters used inside get their gradients then. `body` must be a pure function of
-/// `inputs` and the parameters.
+/// differentiates. `body` must be a pure function of `inputs` and of the tensors that it takes from outside
+/// (parameters, say), whose gradients join those from elsewhere: they accumulate once, and their hooks run
+/// once. May be nested. Hooks on tensors made inside are those of the second run.
 Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& body, std::span<const Tensor> inputs);
 
 /// The layout of a weight gradient that each rank computed from its part of a tensor laid out as `like`:

@@ -64,6 +64,7 @@ void fill(const Tensor& tensor, const CounterRandom random, Kind kind, double of
                  offset + scale * (kind == Kind::normal ? random.normal(index) : random.uniform(index)));
         }
       });
+  tensor.mark_written();
 }
 
 void fill_any(const Tensor& tensor, const CounterRandom& random, Kind kind, double offset, double scale) {

@@ -191,12 +191,6 @@ Tensor redistribute_gradient(const Tensor& grad, const Tensor& x, const Layout& 
   return result;
 }
 
-template <typename T>
-void add(T* sum, const T* a, const T* b, Index n) {
-  for_each(
-      "accumulate", n, KOKKOS_LAMBDA(Index i) { store(sum[i], load(a[i]) + load(b[i])); });
-}
-
 }  // namespace
 
 Tensor redistribute(const Tensor& x, const Layout& target) {
@@ -226,7 +220,7 @@ Tensor reduce_partial(const Tensor& x) {
 Tensor promote(const Tensor& x, const Mesh& mesh) {
   if (x.is_shard()) return x;
   Tensor y = x.with_layout(Layout::replicated(mesh, x.shape()));
-  record("promote", {x}, y, [](const Tensor& grad) { return Gradients{grad}; });
+  record_identity("promote", x, y);
   return y;
 }
 
@@ -283,42 +277,6 @@ Tensor to_local(const Tensor& x) {
 Tensor full_tensor(const Tensor& x) {
   if (!x.is_shard()) return x;
   return to_local(redistribute(x, Layout::replicated(x.layout().mesh(), x.shape())));
-}
-
-Tensor resolve_gradient(const Tensor& gradient, const Layout& like) {
-  if (!like) return gradient.is_shard() ? full_tensor(gradient) : gradient;
-  const Layout target = like.reduced();
-  if (gradient.is_shard()) return redistribute(gradient, target);
-  require(target.is_replicated() || target.mesh().size() == 1, "backward", "plain gradient {} for {}",
-          describe(gradient), to_string(like));
-  return gradient.with_layout(target);
-}
-
-Tensor addends_on(const Mesh& mesh, const Tensor& gradient) {
-  Layout target = Layout::replicated(mesh, gradient.shape());
-  const Tensor whole = gradient.is_shard() ? gradient : gradient.with_layout(target);
-  for (int a = 0; a < mesh.axes(); ++a) target = target.with_placement(a, Partial());
-  return redistribute(whole, target);
-}
-
-Tensor addend_of(const Tensor& gradient, const Mesh& domain) {
-  if (!gradient.is_shard() && !domain) return gradient;
-  const Mesh& mesh = gradient.is_shard() ? gradient.layout().mesh() : domain;
-  require(mesh.size() == (domain ? domain.size() : 1), "backward",
-          "gradient {} for a sum over {} ranks that was left to others", describe(gradient),
-          domain ? domain.size() : 1);
-  return addends_on(mesh, gradient).as_plain(gradient.shape());
-}
-
-Tensor accumulate(const Tensor& a, const Tensor& b, bool owned) {
-  require(a.local_shape() == b.local_shape() && a.dtype() == b.dtype(), "backward",
-          "gradients {} and {} do not add up", describe(a), describe(b));
-  const Tensor sum = owned ? a : Tensor::empty_like(a);
-  dispatch_floating(a.dtype(), "accumulate", [&](auto* null) {
-    using T = std::remove_pointer_t<decltype(null)>;
-    add(sum.data<T>(), a.data<T>(), b.data<T>(), a.local_count());
-  });
-  return sum;
 }
 
 }  // namespace tessera

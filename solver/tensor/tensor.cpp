@@ -12,6 +12,8 @@ namespace tessera {
 
 namespace {
 
+thread_local const char* t_backward_op = nullptr;
+
 Tensor make(Tensor::Impl impl) {
   return Tensor(std::make_shared<Tensor::Impl>(std::move(impl)));
 }
@@ -79,6 +81,7 @@ Tensor allocate(const Shape& shape, const Shape& local_shape, DType type, const 
 Tensor::Impl alias(const Tensor& t) {
   Tensor::Impl impl = t.impl();
   impl.autograd.reset();
+  if (!t_backward_op) impl.seen = *impl.version;
   return impl;
 }
 
@@ -159,6 +162,7 @@ const Layout& Tensor::layout() const {
   return impl_->layout;
 }
 void* Tensor::raw() const {
+  check_unmodified(*this);
   return impl_->data;
 }
 
@@ -167,6 +171,7 @@ T* Tensor::data() const {
   require(impl_ != nullptr, "Tensor", "undefined tensor");
   require(impl_->type == dtype_of<T>, "Tensor", "found element type {}, expected {}", name_of(impl_->type),
           name_of(dtype_of<T>));
+  check_unmodified(*this);
   return static_cast<T*>(impl_->data);
 }
 
@@ -188,8 +193,8 @@ void Tensor::copy_from_host(std::span<const T> values) const {
   require(static_cast<Index>(values.size()) == local_count(), "Tensor", "found {} values for local shape {}",
           values.size(), to_string(local_shape()));
   if (dtype() == dtype_of<T>) {
-    copy_bytes(raw(), MemorySpace::device, values.data(), MemorySpace::host, bytes());
-    return;
+    copy_bytes(impl_->data, MemorySpace::device, values.data(), MemorySpace::host, bytes());
+    return mark_written();
   }
   Tensor staged = empty(local_shape(), dtype_of<T>);
   staged.copy_from_host(values);
@@ -199,11 +204,33 @@ void Tensor::copy_from_host(std::span<const T> values) const {
 void Tensor::copy_from(const Tensor& from) const {
   require(from.local_shape() == local_shape() && from.dtype() == dtype(), "copy_from",
           "found {}, expected {}", describe(from), describe(*this));
-  copy_bytes(raw(), MemorySpace::device, from.raw(), MemorySpace::device, bytes());
+  copy_bytes(impl_->data, MemorySpace::device, from.raw(), MemorySpace::device, bytes());
+  mark_written();
 }
 
 void Tensor::zero() const {
-  zero_bytes(raw(), MemorySpace::device, bytes());
+  zero_bytes(impl_->data, MemorySpace::device, bytes());
+  mark_written();
+}
+
+void Tensor::mark_written() const {
+  // What a backward pass writes is its own.
+  if (!t_backward_op) impl_->seen = ++*impl_->version;
+}
+
+void check_unmodified(const Tensor& t) {
+  if (!t_backward_op || t.impl().seen == *t.impl().version) return;
+  fail(ExitCode::usage, t_backward_op,
+       "the backward pass needs the values of {}, which has been written to in place since the forward pass",
+       describe(t));
+}
+
+BackwardScope::BackwardScope(const char* op) : outer_(t_backward_op) {
+  t_backward_op = op;
+}
+
+BackwardScope::~BackwardScope() {
+  t_backward_op = outer_;
 }
 
 Tensor Tensor::as_plain(const Shape& shape) const {

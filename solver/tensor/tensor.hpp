@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -72,6 +73,9 @@ class Tensor {
   /// Overwrites the local elements with those of `from` (equal local shape and type). Not differentiable.
   void copy_from(const Tensor& from) const;
   void zero() const;
+  /// Says that the elements have been written to through data() or raw(). A backward pass that needs values
+  /// from before throws (usage), as it does after the three calls above.
+  void mark_written() const;
 
   // Views and copies outside the history (not differentiable; the differentiable forms are operators).
   /// Same storage, other plain shape with the same local element count.
@@ -98,14 +102,14 @@ class Tensor {
   void backward(Tensor cotangent = {}) const;
   /// Keeps the gradient of a non-leaf.
   void retain_grad() const;
-  /// Called with the gradient of this tensor when it is complete; may return a replacement or an undefined
-  /// tensor.
+  /// Called with the gradient of this tensor when it is complete, laid out as it (see defer_domain_sum for an
+  /// exception); may return a replacement or an undefined tensor.
   void register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// Leaf only: called after the gradient has been accumulated into grad().
   void register_post_accumulate_hook(std::function<void()> hook) const;
-  /// Plain leaf only: leave the sum over `domain` to somebody else (a GradientReducer): grad() holds this
-  /// rank's addend. What reaches the leaf through plain tensors alone is the same on all ranks of `domain`
-  /// and counts on its first rank. No mesh: every rank's gradient is its own.
+  /// Plain leaf only: leave the sum over `domain` to somebody else (a GradientReducer): grad() holds, and
+  /// hooks get, this rank's addend. What reaches the leaf through plain tensors alone is the same on all
+  /// ranks of `domain` and counts on its first rank. No mesh: every rank's gradient is its own.
   void defer_domain_sum(const Mesh& domain) const;
 
   /// Identity of the storage and history behind the handle.
@@ -129,6 +133,9 @@ struct Tensor::Impl {
   DType type = DType::f32;
   Layout layout;
   std::shared_ptr<AutogradMeta> autograd;
+  std::shared_ptr<std::uint64_t> version =
+      std::make_shared<std::uint64_t>(0);  // writes in place, of all handles of the storage
+  std::uint64_t seen = 0;                  // of these, when this handle was made or last written through
 };
 
 /// Calls `body` with a null pointer of the C++ type of `type` (float, double or bfloat16); throws for

@@ -111,6 +111,7 @@ void Optimizer::step(double lr, double gradient_factor) {
                   p.local_count(), options_, lr, steps_);
       }
     });
+    p.mark_written();
   }
 }
 
