@@ -32,9 +32,6 @@ void describe_common(Section& s, Index patch, Index dim, Index depth) {
       .help(
           "per axis, how a grid is widened to whole patches; default: periodic where the data are, else "
           "edge");
-  s.boolean("recompute")
-      .defaults(false)
-      .help("recompute each block's activations in the backward pass: less memory");
 }
 
 void describe_transformer(Section& s) {
@@ -121,7 +118,6 @@ ModelConfig model_config(const Deck& model, const Shape& grid, const InlineVecto
   c.out_channels = out_channels;
   c.dim = model.get<Index>("dim");
   c.depth = model.get<Index>("depth");
-  c.recompute = model.get<bool>("recompute");
   const bool convnet = c.architecture == Architecture::convnet;
   for (int a = 0; a < grid.size(); ++a) {
     const bool periodic = edges[a] == Boundary::periodic;

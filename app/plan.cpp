@@ -5,6 +5,7 @@
 #include "app/commands.hpp"
 #include "app/mesh_deck.hpp"
 #include "app/model_deck.hpp"
+#include "app/recompute.hpp"
 #include "app/train_deck.hpp"
 #include "parallel/mesh_axes.hpp"
 
@@ -47,7 +48,8 @@ TrainingPlan make_plan(const Deck& deck, const DataSet& data, int ranks) {
 int plan(const CommPtr& world, const CommandLine& line) {
   const Run run(world, line, train_schema());
   const DataSet data = open_data(run.deck());
-  const TrainingPlan plan = make_plan(run.deck(), data, line.ranks.value_or(world->size()));
+  TrainingPlan plan = make_plan(run.deck(), data, line.ranks.value_or(world->size()));
+  plan.model.recompute = choose_recompute(run.deck(), plan, *world).blocks;
   if (run.is_root()) run.say(plan_text(plan));
   return static_cast<int>(ExitCode::done);
 }

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "app/plan.hpp"
+#include "app/plan_cost.hpp"
 #include "parallel/mesh_axes.hpp"
 #include "solver/train/trainer.hpp"
 
@@ -13,7 +13,6 @@ namespace tessera {
 namespace {
 
 constexpr int kMostBoxes = 16;  ///< more ranks than these are not listed one by one
-constexpr Index kFloat = sizeof(float);
 
 std::string bytes_text(Index bytes) {
   const double kib = static_cast<double>(bytes) / 1024;
@@ -92,32 +91,6 @@ class Table {
   std::string text_;
 };
 
-/// All that is counted of one rank.
-struct RankCost {
-  Index cells = 0;
-  SampleCost kept, recomputed;   ///< without and with recomputation
-  Index plain = 0, sharded = 0;  ///< parameters: whole on every rank, cut like the grid
-  Traffic gradients, sharded_gradients;
-
-  Index parameters() const { return plain + sharded; }
-};
-
-RankCost cost_of(const TrainingPlan& p, int rank) {
-  RankCost c;
-  c.cells = box_of(p.cuts, rank).volume();
-  ModelConfig model = p.model;
-  model.recompute = false;
-  c.kept = sample_cost(model, p.cuts, rank, p.terms);
-  model.recompute = true;
-  c.recomputed = sample_cost(model, p.cuts, rank, p.terms);
-  const std::vector<Index> counts = parameter_counts(p.model);
-  c.plain = std::accumulate(counts.begin(), counts.end(), Index{0});
-  c.sharded = p.terms.seasonal * c.cells * p.model.out_channels;
-  c.gradients = gradient_traffic(counts, p.model.type);
-  if (c.sharded > 0) c.sharded_gradients = gradient_traffic({&c.sharded, 1}, p.model.type);
-  return c;
-}
-
 std::string box_text(const TrainingPlan& p, const Boxes& boxes, int rank, const char* what = "") {
   const Index all = count(p.model.grid), own = boxes.cells(rank);
   return fmt::format("  rank {:<6} {:<36} {:>12} cells {:>7.2f} %{}\n", rank, to_string(box_of(p.cuts, rank)),
@@ -152,39 +125,30 @@ std::string partition_text(const TrainingPlan& p, const Boxes& boxes) {
 
 std::string memory_text(const TrainingPlan& p, const std::vector<Column>& columns,
                         const std::vector<RankCost>& costs) {
-  const Index size = static_cast<Index>(size_of(p.model.type));
   Table table("memory of a rank", columns);
   const auto row = [&](const std::string& title, const auto& bytes) {
     table.row("  " + title, costs, [&](const RankCost& c) { return bytes_text(bytes(c)); });
   };
-  const auto parameters = [&](const RankCost& c) { return c.parameters() * size; };
-  const auto gradients = [](const RankCost& c) { return c.gradients.bytes + c.sharded_gradients.bytes; };
-  const auto optimizer = [&](const RankCost& c) { return parameters(c) * p.optimizer_states; };
-  const auto averages = [&](const RankCost& c) { return p.average ? parameters(c) : 0; };
-  const Index fields = p.model.out_channels * (p.terms.base ? 2 : 1);
-  const auto sample = [&](const RankCost& c) { return c.cells * (p.model.in_channels + fields) * kFloat; };
-  const auto total = [&](const RankCost& c, const SampleCost& s) {
-    return parameters(c) + gradients(c) + optimizer(c) + averages(c) + sample(c) + s.peak_bytes;
-  };
-  row("parameters", parameters);
-  row("gradients", gradients);
-  row(fmt::format("optimiser ({})", p.optimizer), optimizer);
-  row("moving averages", averages);
-  row("sample", sample);
-  const auto activations = [&](bool recompute, const auto& which) {
+  row("parameters", [](const RankCost& c) { return c.parameter_bytes; });
+  row("gradients", [](const RankCost& c) { return c.gradient_bytes(); });
+  row(fmt::format("optimiser ({})", p.optimizer), [](const RankCost& c) { return c.optimizer_bytes; });
+  row("moving averages", [](const RankCost& c) { return c.average_bytes; });
+  row("sample", [](const RankCost& c) { return c.sample_bytes; });
+  const auto activations = [&](bool recompute, const char* name) {
     const std::string chosen = recompute == p.model.recompute ? " *" : "";
-    table.row(fmt::format("  model.recompute: {}{}", recompute, chosen), std::vector<RankCost>(),
+    table.row(fmt::format("  train.recompute: {}{}", name, chosen), std::vector<RankCost>(),
               [](const RankCost&) { return ""; });
-    row("  kept for the backward pass", [&](const RankCost& c) { return which(c).kept_bytes; });
-    row("    of these copies with halos", [&](const RankCost& c) { return which(c).halo_bytes; });
-    row("  forward and backward, most at once", [&](const RankCost& c) { return which(c).peak_bytes; });
-    row("  total on the device", [&](const RankCost& c) { return total(c, which(c)); });
+    row("  kept for the backward pass", [&](const RankCost& c) { return c.sample(recompute).kept_bytes; });
+    row("    of these copies with halos", [&](const RankCost& c) { return c.sample(recompute).halo_bytes; });
+    row("  forward and backward, most at once",
+        [&](const RankCost& c) { return c.sample(recompute).peak_bytes; });
+    row("  total on the device", [&](const RankCost& c) { return c.device_bytes(recompute); });
   };
-  activations(false, [](const RankCost& c) -> const SampleCost& { return c.kept; });
-  activations(true, [](const RankCost& c) -> const SampleCost& { return c.recomputed; });
+  activations(false, "none");
+  activations(true, "blocks");
   const auto pipeline = [&](const RankCost& c) {
-    const Index step = c.cells * p.fields * kFloat;
-    return static_cast<Index>(kSamplesAhead) * sample(c) +
+    const Index step = c.cells * p.fields * static_cast<Index>(sizeof(float));
+    return static_cast<Index>(kSamplesAhead) * c.sample_bytes +
            std::min(static_cast<Index>(p.cache_bytes), p.steps * step);
   };
   row("input pipeline, on the host", pipeline);
@@ -210,7 +174,7 @@ double balance(const TrainingPlan& p, const Boxes& boxes) {
 }
 
 const SampleCost& chosen(const TrainingPlan& p, const RankCost& c) {
-  return p.model.recompute ? c.recomputed : c.kept;
+  return c.sample(p.model.recompute);
 }
 
 std::string operations_table(const TrainingPlan& p, const Boxes& boxes, const std::vector<Column>& columns,

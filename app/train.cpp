@@ -11,6 +11,7 @@
 #include "app/plan.hpp"
 #include "app/progress.hpp"
 #include "app/rebalance.hpp"
+#include "app/recompute.hpp"
 #include "app/train_deck.hpp"
 #include "io/agree.hpp"
 #include "io/atomic_file.hpp"
@@ -43,6 +44,9 @@ class Training {
     trainer_options(deck_, 1);  // refuses what no data can make right before any is read
     experiment_ = make_experiment(deck_, deck_, run.world(), seed_, known_normalisation());
     total_ = total_steps();
+    plan_ = make_plan(deck_, experiment_.data, run.world()->size());
+    recompute_ = choose_recompute(deck_, plan_, *run.world());
+    plan_.model.recompute = recompute_.blocks;
     if (const auto weights = deck_.find<std::string>("train.weights"); weights && !restart_) {
       import_safetensors(*weights, experiment_.surrogate->parameters());
     }
@@ -66,11 +70,12 @@ class Training {
     if (!run_.line().dry_run) {
       for (const std::string& line : cut_lines()) run_.say(line);
     }
+    if (!recompute_.reason.empty()) run_.say("memory   " + recompute_.reason);
     run_.say(fmt::format("updates  {} of {} samples ({:.3g} epochs)", total_, trainer_->samples_per_step(),
                          static_cast<double>(total_ * trainer_->samples_per_step()) /
                              static_cast<double>(trainer_->epoch_samples())));
     if (run_.line().dry_run && run_.is_root()) {
-      run_.say(plan_text(make_plan(deck_, experiment_.data, run_.world()->size())));
+      run_.say(plan_text(plan_));
     }
   }
 
@@ -141,6 +146,7 @@ class Training {
 
  private:
   std::unique_ptr<Trainer> make_trainer() const {
+    experiment_.surrogate->model().set_recompute(recompute_.blocks);
     return std::make_unique<Trainer>(
         experiment_.mesh, experiment_.surrogate, experiment_.makers[static_cast<int>(SplitName::train)],
         experiment_.data.split(SplitName::train).samples, trainer_options(deck_, total_));
@@ -328,6 +334,8 @@ class Training {
   Index last_saved_ = -1, last_validation_ = -1;
   std::optional<Checkpoint> restart_;
   Experiment experiment_;
+  TrainingPlan plan_;
+  RecomputeChoice recompute_;
   Index total_ = 0;
   std::unique_ptr<Trainer> trainer_;
   Clock::time_point start_ = Clock::now(), last_checkpoint_;

@@ -56,6 +56,16 @@ void describe_train(Section& s) {
       .help(
           "a loss or gradient that is not finite: end the run, leave the update out, or end after a "
           "checkpoint into dump/");
+  s.choice("recompute", {"none", "blocks", "auto"})
+      .defaults("none")
+      .help(
+          "activations that are not kept but computed again in the backward pass: those inside each block of "
+          "the "
+          "model; auto: if they would not fit the memory otherwise");
+  s.real("memory").above(0).optional().unit("GiB").help(
+      "what a rank may use, for `recompute: auto`; default: four fifths of what is free on its host, shared "
+      "by "
+      "the ranks there");
   s.text("weights").optional().help("safetensors file with initial weights");
   s.integer("log_every").min(1).defaults(Index{1}).unit("updates").help("a line of history.jsonl");
 }

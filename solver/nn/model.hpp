@@ -45,6 +45,8 @@ class Model : public Module {
  public:
   explicit Model(ModelConfig config) : config_(std::move(config)) {}
   const ModelConfig& config() const { return config_; }
+  /// Whether backward passes recompute the activations of each block.
+  void set_recompute(bool recompute) { config_.recompute = recompute; }
   virtual Tensor operator()(const Tensor& x) const = 0;
 
  protected:

@@ -29,7 +29,7 @@ class Surrogate : public Module {
  public:
   Surrogate(std::shared_ptr<Model> model, std::shared_ptr<SeasonalTerm> seasonal);
   Tensor operator()(const Sample& sample) const;
-  const Model& model() const { return *model_; }
+  Model& model() const { return *model_; }
 
  private:
   std::shared_ptr<Model> model_;

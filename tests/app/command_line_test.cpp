@@ -165,12 +165,16 @@ train: {steps: 4}
   };
   shows("plan train.yaml --ranks 6 mesh.ddp=2",
         {"mesh     (ddp: 2, domain: 3): 6 ranks, 3 in each domain group", "y: 8 cells, cut at 0:2:6:8",
-         "  rank 1      [2:6, 0:12] ", "memory of a rank", "model.recompute: true", "attention send",
+         "  rank 1      [2:6, 0:12] ", "memory of a rank", "train.recompute: blocks", "attention send",
          "load: largest over mean 1.5", "gradient reducer all_reduce"});
   shows("plan train.yaml --ranks 1000 mesh.domain=[10,100]",
         {"1000 ranks, 1000 in each domain group", "976 of 1000 ranks have no cells"});
   shows("plan train.yaml --ranks 1", {"traffic of an update: none"});
-  shows("train train.yaml -n", {"updates ", "memory of a rank", "model.recompute: false *"});
+  shows("train train.yaml -n", {"updates ", "memory of a rank", "train.recompute: none *"});
+  shows("train train.yaml -n train.recompute=blocks", {"train.recompute: blocks *"});
+  shows("train train.yaml -n train.recompute=auto", {"blocks are not recomputed", "train.recompute: none *"});
+  shows("train train.yaml -n train.recompute=auto train.memory=1e-6",
+        {"blocks are recomputed", "train.recompute: blocks *"});
   const auto refused = [&](const std::string& arguments, const std::string& text) {
     EXPECT_TRUE(failed_with(tessera(folder, arguments), 2, text)) << arguments;
   };
