@@ -172,9 +172,13 @@ void* GradientReducer::gradient(int i) {
 }
 
 void GradientReducer::zero() {
+  start();
+  for (Bucket& bucket : impl_->buckets) zero_bytes(bucket.memory.data(), MemorySpace::device, bucket.bytes());
+}
+
+void GradientReducer::start() {
   for (Bucket& bucket : impl_->buckets) {
     bucket.request.wait();  // of a round that was given up
-    zero_bytes(bucket.memory.data(), MemorySpace::device, bucket.bytes());
     bucket.missing = static_cast<int>(bucket.members.size());
   }
   std::fill(impl_->ready.begin(), impl_->ready.end(), std::uint8_t{0});

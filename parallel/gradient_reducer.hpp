@@ -33,6 +33,8 @@ class GradientReducer {
 
   /// Device memory of parameter i's gradient inside its bucket; the owner accumulates there.
   void* gradient(int i);
+  /// Starts a new round with what the gradients hold.
+  void start();
   /// Sets all gradients to zero and starts a new round.
   void zero();
   /// Marks parameter i's gradient complete; starts the reduction of every bucket that has become due. Twice

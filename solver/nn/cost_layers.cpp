@@ -101,7 +101,8 @@ Field convolution(Tape& tape, const Field& x, const Window& window, Index out_ch
         send(ledger, op, slab.movement, channels, true);
       }
     }
-    const Storage gb = ledger.parameter_gradient(out_channels), gw = ledger.parameter_gradient(weights);
+    const Storage gb = ledger.written_parameter_gradient(out_channels),
+                  gw = ledger.written_parameter_gradient(weights);
     ledger.elements(reordered);
     const bool sums_rows = transposed || reordered == 0;  // else the library gives the bias its gradient
     if (sums_rows) ledger.bytes(kRowAddends * out_channels * kDouble);
@@ -121,7 +122,8 @@ Field linear(Tape& tape, const Field& x, Index out_channels) {
   ledger.multiply(operations);
   y.node = tape.record({x.node}, {x.storage}, [=, &ledger, in = x.channels](const Storage&) {
     const Storage gx = ledger.elements(rows * in);
-    const Storage gw = ledger.parameter_gradient(weights), gb = ledger.parameter_gradient(out_channels);
+    const Storage gw = ledger.written_parameter_gradient(weights),
+                  gb = ledger.written_parameter_gradient(out_channels);
     ledger.multiply(2 * operations);
     return Grads{gx};
   });

@@ -34,6 +34,11 @@ class Ledger {
   Storage halo(Index elements);
   /// The gradient of a parameter: handed on at once, or at the end of the Hold that lives.
   Storage parameter_gradient(Index elements);
+  /// The same of an operator that writes it where it is kept, see contribution_storage: no memory of its own
+  /// but under a Hold.
+  Storage written_parameter_gradient(Index elements) {
+    return held_ ? parameter_gradient(elements) : nullptr;
+  }
   class Hold {
    public:
     explicit Hold(Ledger& ledger) : ledger_(ledger), outer_(std::exchange(ledger.held_, &gradients_)) {}

@@ -166,10 +166,21 @@ bool Tensor::is_leaf() const {
   return !impl_->autograd || !impl_->autograd->grad_fn;
 }
 Tensor Tensor::grad() const {
-  return impl_->autograd ? impl_->autograd->grad : Tensor();
+  if (!impl_->autograd) return {};
+  AutogradMeta& meta = *impl_->autograd;
+  if (meta.grad_is_stale) meta.grad.zero();
+  meta.grad_is_stale = meta.grad_is_lent = false;
+  return meta.grad;
 }
 void Tensor::set_grad(Tensor grad) const {
-  meta_of(*this).grad = grad ? as_gradient(grad) : grad;
+  AutogradMeta& meta = meta_of(*this);
+  meta.grad = grad ? as_gradient(grad) : grad;
+  meta.grad_is_stale = meta.grad_is_lent = false;
+}
+void Tensor::forget_grad() const {
+  AutogradMeta& meta = meta_of(*this);
+  meta.grad_is_stale = meta.grad.defined();
+  meta.grad_is_lent = false;
 }
 
 void Tensor::retain_grad() const {
@@ -199,6 +210,20 @@ void Tensor::defer_domain_sum(const Mesh& domain) const {
 
 void Tensor::backward(Tensor cotangent) const {
   tessera::backward({this, 1}, {&cotangent, 1});
+}
+
+Tensor contribution_storage(const Tensor& parameter, const Layout& layout, DType type) {
+  const auto own = [&] {
+    return layout ? Tensor::empty(layout, type) : Tensor::empty(parameter.shape(), type);
+  };
+  if (!accumulates_into_leaves() || !parameter.is_leaf() || parameter.is_shard()) return own();
+  AutogradMeta& meta = meta_of(parameter);
+  const bool observed = meta.accumulator && !meta.accumulator->outputs[0].hooks.empty();
+  if (!meta.grad_is_stale || meta.grad_is_lent || observed || meta.grad.dtype() != type) return own();
+  meta.grad_is_lent = true;
+  const Tensor storage = meta.grad.detach();
+  storage.impl().seen = *storage.impl().version;  // what it held before does not matter
+  return layout ? storage.with_layout(layout) : storage;
 }
 
 Layout contribution_layout(const Layout& like, const Shape& weight_shape) {

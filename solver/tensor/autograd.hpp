@@ -86,6 +86,11 @@ Gradients gradients(const Tensor& output, std::span<const Tensor> inputs, Tensor
 /// once. May be nested. Hooks on tensors made inside are those of the second run.
 Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& body, std::span<const Tensor> inputs);
 
+/// Uninitialised storage for an operator's gradient of `parameter`, to be called in its backward pass: where
+/// nothing has been accumulated yet, the parameter's own gradient, which saves adding it there. Undefined
+/// layout: plain.
+Tensor contribution_storage(const Tensor& parameter, const Layout& layout, DType type);
+
 /// The layout of a weight gradient that each rank computed from its part of a tensor laid out as `like`:
 /// Partial(sum) where `like` is sharded, Replicate where all ranks of the axis did the same work. Undefined
 /// layout for plain `like`.

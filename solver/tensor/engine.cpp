@@ -32,12 +32,31 @@ struct Goal {
   bool ends_at(const Node* node) const { return kind == Kind::end && is_chosen(node); }
 };
 
+thread_local bool t_accumulates = false;
+
+/// Says for as long as it lives whether leaves are accumulated into.
+class AccumulateScope {
+ public:
+  explicit AccumulateScope(bool accumulates) : outer_(t_accumulates) { t_accumulates = accumulates; }
+  ~AccumulateScope() { t_accumulates = outer_; }
+  AccumulateScope(const AccumulateScope&) = delete;
+  AccumulateScope& operator=(const AccumulateScope&) = delete;
+
+ private:
+  bool outer_;
+};
+
+bool shares_storage(const Tensor& a, const Tensor& b) {
+  return a.impl().data == b.impl().data;
+}
+
 class Engine {
  public:
   explicit Engine(Goal goal) : goal_(std::move(goal)) {}
 
   void run(std::span<const Tensor> outputs, std::span<const Tensor> cotangents) {
     const NoGrad no_grad;
+    const AccumulateScope accumulates(goal_.kind == Goal::Kind::accumulate);
     std::vector<Edge> roots;
     std::vector<Tensor> starts;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -279,9 +298,12 @@ class Engine {
     grad = finished(node.outputs[0], grad);
     if (!meta.grad) {
       meta.grad = as_gradient(grad.clone());
-    } else {
+    } else if (!meta.grad_is_stale) {
       accumulate(meta.grad, grad, true);
+    } else if (!shares_storage(meta.grad, grad)) {
+      meta.grad.copy_from(grad);
     }
+    meta.grad_is_stale = meta.grad_is_lent = false;
     for (const auto& hook : meta.post_hooks) hook();
   }
 
@@ -317,6 +339,10 @@ Gradients captured(Goal goal, const Tensor& output, const Tensor& cotangent, std
 }
 
 }  // namespace
+
+bool accumulates_into_leaves() {
+  return t_accumulates;
+}
 
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> cotangents) {
   require(outputs.size() == cotangents.size(), "backward", "{} outputs and {} cotangents", outputs.size(),

@@ -43,6 +43,8 @@ struct AutogradMeta {
   bool requires_grad = false;
   std::optional<Mesh> defer_domain_sum;
   Tensor grad;
+  bool grad_is_stale = false;         ///< counts as zero: the first contribution overwrites it
+  bool grad_is_lent = false;          ///< an operator writes its contribution right there
   std::shared_ptr<Node> grad_fn;      ///< the operator that made this tensor; null for leaves
   int output = 0;                     ///< which of its outputs
   std::shared_ptr<Node> accumulator;  ///< leaves only
@@ -97,6 +99,9 @@ class BackwardScope {
  private:
   const char* outer_;
 };
+
+/// True while a backward pass of this thread runs that accumulates into leaves.
+bool accumulates_into_leaves();
 
 /// Throws (usage) where `t` is out of date inside a BackwardScope. data() and raw() call it.
 void check_unmodified(const Tensor& t);

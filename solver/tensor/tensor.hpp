@@ -96,6 +96,9 @@ class Tensor {
   /// The gradient: same shape and layout (Partial axes reduced); undefined before backward.
   Tensor grad() const;
   void set_grad(Tensor grad) const;
+  /// grad() counts as zero from now on; it is overwritten by what comes first, or cleared when it is looked
+  /// at.
+  void forget_grad() const;
   /// Same storage without history.
   Tensor detach() const;
   /// Differentiates this scalar (one element), or contracts with `cotangent`.

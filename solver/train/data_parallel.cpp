@@ -30,6 +30,7 @@ DataParallel::DataParallel(const Mesh& mesh, std::vector<NamedTensor> parameters
   const std::string axis = "ddp";
   if (!sharded.empty()) add_reducer(mesh.sub({&axis, 1}).comm_ptr(), {}, ddp, sharded, options);
   broadcast_parameters(mesh, parameters);
+  for (const NamedTensor& p : parameters) parameters_.push_back(p.tensor);
 }
 
 void DataParallel::add_reducer(const CommPtr& comm, const Mesh& domain, int ddp,
@@ -50,10 +51,13 @@ void DataParallel::add_reducer(const CommPtr& comm, const Mesh& domain, int ddp,
 }
 
 void DataParallel::zero_grad() {
-  for (auto& reducer : reducers_) reducer->zero();
+  for (auto& reducer : reducers_) reducer->start();
+  // Cleared by what comes first instead of by a pass of its own.
+  for (const Tensor& p : parameters_) p.forget_grad();
 }
 
 void DataParallel::finish() {
+  for (const Tensor& p : parameters_) p.grad();  // zero where nothing came
   for (auto& reducer : reducers_) reducer->finish();
 }
 

@@ -29,6 +29,7 @@ class DataParallel {
   void add_reducer(const CommPtr& comm, const Mesh& domain, int ddp,
                    const std::vector<NamedTensor>& parameters, const GradientReducerOptions& options);
 
+  std::vector<Tensor> parameters_;
   std::vector<std::shared_ptr<GradientReducer>> reducers_;  ///< of plain parameters, and of sharded ones
   std::shared_ptr<bool> last_ = std::make_shared<bool>(true);
 };

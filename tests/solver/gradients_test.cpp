@@ -499,5 +499,63 @@ TEST(Recomputation, SavesNothingWhereNothingIsDifferentiated) {
   EXPECT_FALSE(checkpoint(body, {&x, 1}).requires_grad());
 }
 
+// ---------------------------------------------------------------------------------------------------------
+// Gradients that are forgotten instead of cleared
+
+/// Uses a weight `times` times on a field cut over all ranks, and returns what its gradient becomes.
+Values gradient_after(const Tensor& weight, int times, const std::function<void()>& before) {
+  const MeshAxis axis{"domain", -1};
+  const Mesh mesh(world(), {&axis, 1});
+  Random random(5);
+  const Tensor x =
+      tensor_of(random_values(random, 63), {9, 7}, DType::f64, Layout::even(mesh, {Shard(0)}, {9, 7}));
+  before();
+  Tensor y = linear(x, weight);
+  for (int i = 1; i < times; ++i) y = linear(mul(y, y), weight);
+  sum(square(y)).backward();
+  return weight.grad().to_host<double>();
+}
+
+TEST(ForgottenGradients, AreOverwrittenByTheFirstContributionAndAddedToByOthers) {
+  Random random(6);
+  const Values start = random_values(random, 49);
+  for (const int times : {1, 2, 3}) {
+    const Values want = gradient_after(leaf(start, {7, 7}), times, [] {});
+    const Tensor weight = leaf(start, {7, 7});
+    weight.set_grad(Tensor::full({7, 7}, 1e30, DType::f64));
+    for (int round = 0; round < 2; ++round) {
+      expect_close(gradient_after(weight, times, [&] { weight.forget_grad(); }), want, 1e-14, 0, "forgotten");
+    }
+    Values twice = gradient_after(weight, times, [] {});
+    for (double& v : twice) v /= 2;
+    expect_close(twice, want, 1e-14, 0, "added to");
+  }
+}
+
+TEST(ForgottenGradients, AreZeroWhereNothingCame) {
+  const Tensor weight = leaf({1, 2});
+  weight.set_grad(Tensor::full({2}, 5, DType::f64));
+  weight.forget_grad();
+  EXPECT_EQ(weight.grad().to_host<double>(), (Values{0, 0}));
+}
+
+TEST(ForgottenGradients, AreNotTouchedWhenChosenGradientsAreAskedFor) {
+  const Tensor weight = leaf({1, 2, 3, 4}, {2, 2}), x = tensor_of({1, 1}, {1, 2});
+  weight.set_grad(Tensor::full({2, 2}, 5, DType::f64));
+  weight.forget_grad();
+  const Gradients g = gradients(sum(linear(x, weight)), {&weight, 1});
+  EXPECT_EQ(g[0].to_host<double>(), (Values{1, 1, 1, 1}));
+  EXPECT_EQ(weight.grad().to_host<double>(), (Values{0, 0, 0, 0}));
+}
+
+TEST(ForgottenGradients, HooksStillReplaceThem) {
+  const Tensor weight = leaf({1, 2, 3, 4}, {2, 2}), x = tensor_of({1, 1}, {1, 2});
+  weight.set_grad(Tensor::full({2, 2}, 5, DType::f64));
+  weight.register_hook([](const Tensor& g) { return mul(g, 2.0); });
+  weight.forget_grad();
+  sum(linear(x, weight)).backward();
+  EXPECT_EQ(weight.grad().to_host<double>(), (Values{2, 2, 2, 2}));
+}
+
 }  // namespace
 }  // namespace tessera::testing

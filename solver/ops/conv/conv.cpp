@@ -97,8 +97,7 @@ const void* raw_or_null(const Tensor& t) {
 
 /// Uninitialised gradient of a weight, to hold this rank's addend.
 Tensor contribution(const Layout& like, const Tensor& weight) {
-  const Layout layout = contribution_layout(like, weight.shape());
-  return layout ? Tensor::empty(layout, weight.dtype()) : Tensor::empty(weight.shape(), weight.dtype());
+  return contribution_storage(weight, contribution_layout(like, weight.shape()), weight.dtype());
 }
 
 }  // namespace
