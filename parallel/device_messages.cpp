@@ -1,5 +1,7 @@
 #include "parallel/device_messages.hpp"
 
+#include <numeric>
+
 #include <Kokkos_Core.hpp>
 
 namespace tessera {
@@ -8,6 +10,10 @@ namespace {
 /// True if the communicator can read and write device memory itself.
 bool is_direct(const Communicator& comm) {
   return comm.space() == MemorySpace::device || host_accessible(MemorySpace::device);
+}
+
+void to_device(void* to, const MemoryBlock& from) {
+  copy_bytes(to, MemorySpace::device, from.data(), MemorySpace::host, from.bytes());
 }
 
 /// An operation on a host copy, which is kept until completion and then, if `target` is given, copied there.
@@ -28,7 +34,7 @@ class Staged : public Request::State {
 
  private:
   void complete() {
-    if (target_) copy_bytes(target_, MemorySpace::device, copy_.data(), MemorySpace::host, copy_.bytes());
+    if (target_) to_device(target_, copy_);
     copy_ = MemoryBlock();
     done_ = true;
   }
@@ -47,6 +53,10 @@ MemoryBlock host_copy(const void* data, Index count, DType type) {
   MemoryBlock copy = host_block(count, type);
   copy_bytes(copy.data(), MemorySpace::host, data, MemorySpace::device, copy.bytes());
   return copy;
+}
+
+Index sum(std::span<const Index> counts) {
+  return std::accumulate(counts.begin(), counts.end(), Index{0});
 }
 
 }  // namespace
@@ -77,6 +87,52 @@ Request device_all_reduce(Communicator& comm, void* data, Index count, DType typ
   }
   const MemoryBlock copy = host_copy(data, count, type);
   return Request(std::make_shared<Staged>(copy, data, comm.start_all_reduce(copy.data(), count, type, op)));
+}
+
+void device_broadcast(Communicator& comm, void* data, Index count, DType type, int root) {
+  if (is_direct(comm)) {
+    Kokkos::fence();
+    return comm.broadcast(data, count, type, root);
+  }
+  const MemoryBlock copy = host_copy(data, count, type);
+  comm.broadcast(copy.data(), count, type, root);
+  to_device(data, copy);
+}
+
+void device_all_gather(Communicator& comm, const void* from, void* to, std::span<const Index> counts,
+                       DType type) {
+  if (is_direct(comm)) {
+    Kokkos::fence();
+    return comm.all_gather(from, to, counts, type);
+  }
+  const MemoryBlock own = host_copy(from, counts[static_cast<std::size_t>(comm.rank())], type);
+  const MemoryBlock all = host_block(sum(counts), type);
+  comm.all_gather(own.data(), all.data(), counts, type);
+  to_device(to, all);
+}
+
+void device_reduce_scatter(Communicator& comm, const void* from, void* to, std::span<const Index> counts,
+                           DType type, ReduceOp op) {
+  if (is_direct(comm)) {
+    Kokkos::fence();
+    return comm.reduce_scatter(from, to, counts, type, op);
+  }
+  const MemoryBlock all = host_copy(from, sum(counts), type);
+  const MemoryBlock own = host_block(counts[static_cast<std::size_t>(comm.rank())], type);
+  comm.reduce_scatter(all.data(), own.data(), counts, type, op);
+  to_device(to, own);
+}
+
+void device_all_to_all(Communicator& comm, const void* from, std::span<const Index> send_counts, void* to,
+                       std::span<const Index> receive_counts, DType type) {
+  if (is_direct(comm)) {
+    Kokkos::fence();
+    return comm.all_to_all(from, send_counts, to, receive_counts, type);
+  }
+  const MemoryBlock sent = host_copy(from, sum(send_counts), type);
+  const MemoryBlock received = host_block(sum(receive_counts), type);
+  comm.all_to_all(sent.data(), send_counts, received.data(), receive_counts, type);
+  to_device(to, received);
 }
 
 }  // namespace tessera

@@ -77,11 +77,11 @@ Field with_heads(Tape& tape, const Field& x, const Sharing& s, bool reversed, co
   const Movement m = to_heads(ledger, tokens, s);
   Field y{reversed ? cuts : s.cuts, reversed ? channels : s.channels};
   y.storage = ledger.elements(cells_of(ledger, y.cuts) * y.channels);
-  send(ledger, "redistribute", m, 1, reversed);
+  send(ledger, "attention", m, 1, reversed);
   const Index inputs = cells_of(ledger, x.cuts) * x.channels;
   y.node = tape.record({x.node}, {}, [=, &ledger](const Storage&) {
     const Storage gx = ledger.elements(inputs);
-    send(ledger, "redistribute", m, 1, !reversed);
+    send(ledger, "attention", m, 1, !reversed);
     return Grads{gx};
   });
   return y;

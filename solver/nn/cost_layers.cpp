@@ -205,9 +205,10 @@ Field add_parameter(Tape& tape, const Field& x) {
   Ledger& ledger = tape.ledger();
   const Index whole = count(extents_of(x.cuts)) * x.channels, own = elements_of(ledger, x);
   // The parameter is cut like x; a rank's part of its gradient is embedded in zeros, for the reducer.
-  Field part{x.cuts, x.channels, ledger.elements(own)};
+  // On one rank all three are the same memory.
+  Field part{x.cuts, x.channels, ledger.ranks() > 1 ? ledger.elements(own) : nullptr};
   part.node = tape.record({-1}, {}, [=, &ledger](const Storage&) {
-    ledger.elements(whole);
+    if (ledger.ranks() > 1) ledger.elements(whole);
     return Grads{nullptr};
   });
   return add(tape, x, part);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "parallel/communicator.hpp"
+#include "parallel/device_messages.hpp"
 #include "parallel/dtype.hpp"
 #include "parallel/memory.hpp"
 
@@ -45,11 +45,7 @@ MemoryBlock copy_for(const Communicator& comm, const DeviceArray<T>& array) {
 template <typename T>
 void all_reduce(Communicator& comm, const DeviceArray<T>& array, ReduceOp op) {
   if (comm.size() == 1 || array.count() == 0) return;
-  if (comm.space() == MemorySpace::device)
-    return comm.all_reduce(array.data(), array.count(), dtype_of<T>, op);
-  const MemoryBlock copy = copy_for(comm, array);
-  comm.all_reduce(copy.data(), array.count(), dtype_of<T>, op);
-  copy_bytes(array.data(), MemorySpace::device, copy.data(), comm.space(), array.bytes());
+  device_all_reduce(comm, array.data(), array.count(), dtype_of<T>, op).wait();
 }
 
 }  // namespace tessera

@@ -1,5 +1,4 @@
 // Gradients brought to the layout of the tensor they belong to, and added up.
-#include "parallel/exchange_plan.hpp"
 #include "solver/tensor/node.hpp"
 #include "solver/tensor/numeric.hpp"
 #include "solver/tensor/redistribute.hpp"
@@ -11,18 +10,6 @@ template <typename T>
 void add(T* sum, const T* a, const T* b, Index n) {
   for_each(
       "accumulate", n, KOKKOS_LAMBDA(Index i) { store(sum[i], load(a[i]) + load(b[i])); });
-}
-
-/// This rank's box of `part`, in a tensor of the whole shape that is zero elsewhere.
-Tensor embedded(const Tensor& part, const Layout& target) {
-  const Box box = part.layout().local_box();
-  const Tensor whole = Tensor::zeros(target, part.dtype());
-  if (box.is_empty()) return whole;
-  NeedMap need;
-  for (int d = 0; d < box.size(); ++d)
-    need.push_back({{0, part.shape()[d]}, {{.lo = box[d].lo, .count = box[d].size(), .from = 0}}});
-  ExchangePlan(box.shape(), need).forward(part.raw(), whole.raw(), part.dtype());
-  return whole;
 }
 
 }  // namespace
@@ -37,18 +24,9 @@ Tensor resolve_gradient(const Tensor& gradient, const Layout& like) {
 }
 
 Tensor addends_on(const Mesh& mesh, const Tensor& gradient) {
-  const Layout target = pending_on(mesh, gradient.shape());
-  const Tensor& g = gradient;
-  if (g.layout() == target) return g;
-  bool sharded = false, counted = true;  // counted: elsewhere another rank has the same values
-  for (int a = 0; a < mesh.axes(); ++a) {
-    const Placement p = g.is_shard() ? g.layout().placement(a) : Replicate();
-    require(!p.is_partial() || p == Partial(), "backward", "gradient {}, expected a sum", describe(g));
-    sharded = sharded || p.is_shard();
-    counted = counted && (!p.is_replicate() || mesh.coords()[a] == 0);
-  }
-  if (!counted) return Tensor::zeros(target, g.dtype());
-  return sharded ? embedded(g, target) : g.with_layout(target);
+  const Tensor whole =
+      gradient.is_shard() ? gradient : gradient.with_layout(Layout::replicated(mesh, gradient.shape()));
+  return redistribute(whole, pending_on(mesh, gradient.shape()));
 }
 
 Tensor addend_of(const Tensor& gradient, const Mesh& domain) {

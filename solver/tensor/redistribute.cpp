@@ -2,107 +2,33 @@
 
 #include <algorithm>
 
+#include "parallel/device_messages.hpp"
 #include "parallel/exchange_plan.hpp"
+#include "parallel/redistribution.hpp"
 #include "solver/tensor/node.hpp"
 #include "solver/tensor/numeric.hpp"
 
 namespace tessera {
 namespace {
 
-/// In-place reduction over one mesh axis of the local elements, staged through the communicator's memory.
-void all_reduce(Communicator& comm, const Tensor& t, ReduceOp op) {
-  if (comm.size() == 1 || t.local_count() == 0) return;
-  if (comm.space() == MemorySpace::device) {
-    comm.all_reduce(t.raw(), t.local_count(), t.dtype(), op);
-    return;
+/// The elements of x under `target`, outside the history.
+Tensor move(const Tensor& x, const Layout& target) {
+  Tensor at = x.detach();
+  for (const RedistributionStep& step : redistribution_steps(x.layout(), target)) {
+    if (step.kind == RedistributionStep::Kind::relabel) {
+      at = at.with_layout(step.to);
+      continue;
+    }
+    const Tensor next = Tensor::empty(step.to, x.dtype());
+    step.run(at.raw(), next.raw(), x.dtype());
+    at = next;
   }
-  const MemoryBlock staged(MemorySpace::host, t.bytes());
-  copy_bytes(staged.data(), MemorySpace::host, t.raw(), MemorySpace::device, t.bytes());
-  comm.all_reduce(staged.data(), t.local_count(), t.dtype(), op);
-  copy_bytes(t.raw(), MemorySpace::device, staged.data(), MemorySpace::host, t.bytes());
-}
-
-bool commute(ReduceOp a, ReduceOp b) {
-  const auto is_linear = [](ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::avg; };
-  return a == b || (is_linear(a) && is_linear(b));
-}
-
-/// The Partial axes of `from` whose pending reduction has to happen on the way to `to`: those that `to` does
-/// not leave pending, and, since pending reductions apply in the order of the mesh axes, earlier ones that do
-/// not commute with them.
-InlineVector<int> ended_partials(const Layout& from, const Layout& to) {
-  InlineVector<int> axes;
-  for (int a = from.mesh().axes() - 1; a >= 0; --a) {
-    const Placement& p = from.placement(a);
-    if (!p.is_partial()) continue;
-    const bool overtaken = std::any_of(axes.begin(), axes.end(),
-                                       [&](int later) { return !commute(p.op, from.placement(later).op); });
-    if (overtaken || !(p == to.placement(a))) axes.insert(0, a);
-  }
-  return axes;
+  return at;
 }
 
 Layout with_replicated(Layout layout, const InlineVector<int>& axes) {
   for (int a : axes) layout = layout.with_placement(a, Replicate());
   return layout;
-}
-
-/// Reduces the Partial axes of `x` that end on the way to `target`.
-Tensor end_partials(const Tensor& x, const Layout& target) {
-  const Layout& layout = x.layout();
-  const Mesh& mesh = layout.mesh();
-  const InlineVector<int> axes = ended_partials(layout, target);
-  if (axes.empty()) return x;
-  const Tensor reduced = x.clone();
-  const bool one_kind = std::all_of(axes.begin(), axes.end(),
-                                    [&](int a) { return layout.placement(a) == layout.placement(axes[0]); });
-  if (one_kind && axes.size() == mesh.axes()) {
-    all_reduce(mesh.comm(), reduced, layout.placement(0).op);
-  } else {
-    for (int a : axes) all_reduce(mesh.axis_comm(a), reduced, layout.placement(a).op);
-  }
-  return reduced.with_layout(with_replicated(layout, axes));
-}
-
-/// Moves Shard and Replicate axes to the boxes of `target` (Partial axes of both agree, or are Replicate in
-/// x).
-Tensor move_boxes(const Tensor& x, const Layout& target) {
-  const ExchangePlan plan(x.layout(), [&](int rank) { return need_of(target, rank); });
-  Tensor y = Tensor::empty(target, x.dtype());
-  plan.forward(x.raw(), y.raw(), x.dtype());
-  return y;
-}
-
-/// True if this rank keeps the value when a Replicate axis turns into addends.
-bool keeps_value(const Layout& layout, int axis) {
-  return layout.mesh().coords()[axis] == 0;
-}
-
-/// Replicate axes of x that are Partial in `target` become addends: sums keep the value on coordinate 0, the
-/// other kinds keep it everywhere.
-Tensor begin_partials(const Tensor& x, const Layout& target) {
-  bool zero = false;
-  for (int a = 0; a < target.mesh().axes(); ++a) {
-    const Placement& to = target.placement(a);
-    if (to.is_partial() && to.op == ReduceOp::sum && x.layout().placement(a).is_replicate()) {
-      zero = zero || !keeps_value(target, a);
-    }
-  }
-  return zero ? Tensor::zeros(target, x.dtype()) : x.with_layout(target);
-}
-
-Tensor move(const Tensor& x, const Layout& target) {
-  const Tensor summed = end_partials(x, target);
-  // Shard or Replicate axes first reach the boxes of the target, whose new Partial axes are Replicate until
-  // then.
-  Layout boxes = target;
-  for (int a = 0; a < target.mesh().axes(); ++a) {
-    if (target.placement(a).is_partial() && !summed.layout().placement(a).is_partial()) {
-      boxes = boxes.with_placement(a, Replicate());
-    }
-  }
-  const Tensor moved = summed.layout() == boxes ? summed : move_boxes(summed, boxes);
-  return moved.layout() == target ? moved : begin_partials(moved, target);
 }
 
 template <typename T>
@@ -139,7 +65,12 @@ Tensor share_extremes(const Tensor& grad, const Tensor& x, const Tensor& extreme
   dispatch_floating(x.dtype(), "redistribute", [&](auto* null) {
     using T = std::remove_pointer_t<decltype(null)>;
     mark_extremes(holders.data<T>(), x.data<T>(), extreme.data<T>(), x.local_count());
-    for (int a : axes) all_reduce(x.layout().mesh().axis_comm(a), holders, ReduceOp::sum);
+    for (int a : axes) {
+      if (holders.local_count() == 0) break;
+      device_all_reduce(x.layout().mesh().axis_comm(a), holders.raw(), holders.local_count(), holders.dtype(),
+                        ReduceOp::sum)
+          .wait();
+    }
     keep_extremes(result.data<T>(), x.data<T>(), extreme.data<T>(), holders.data<T>(), x.local_count());
   });
   return result;
@@ -151,7 +82,7 @@ bool is_extreme(const Placement& p) {
 
 /// Where `target` began to be Partial, each rank's addend is a copy of the value, or, of a sum, nothing but
 /// on one rank: the addends' gradients add up. (Those of sums are the same on all ranks unless an extreme is
-/// pending, too.)
+/// pending, too.) Where the addends are shards amid zeros, each rank's gradient is right for its own shard.
 Tensor sum_begun_addends(const Tensor& grad, const Layout& before, const Layout& target) {
   const InlineVector<int> ended = ended_partials(before, target);
   const Placements& placements = target.placements();
@@ -162,8 +93,9 @@ Tensor sum_begun_addends(const Tensor& grad, const Layout& before, const Layout&
     const Placement& now = placements[a];
     const bool kept = before.placement(a) == now && std::find(ended.begin(), ended.end(), a) == ended.end();
     if (!now.is_partial() || kept || (now.op == ReduceOp::sum && !extremes)) continue;
+    if (embeds_shards(before, target, a)) continue;
     from = from.with_placement(a, Partial());
-    zero = zero || (now.op == ReduceOp::sum && !keeps_value(target, a));
+    zero = zero || (now.op == ReduceOp::sum && target.mesh().coords()[a] != 0);
   }
   if (from == grad.layout()) return grad;
   return move(zero ? Tensor::zeros(from, grad.dtype()) : grad.with_layout(from), before.reduced());
@@ -191,6 +123,15 @@ Tensor redistribute_gradient(const Tensor& grad, const Tensor& x, const Layout& 
   return result;
 }
 
+/// The layout after the first reduction on the way to `target`.
+Layout first_reduction(const Layout& from, const Layout& target) {
+  const std::vector<RedistributionStep> steps = redistribution_steps(from, target);
+  return std::find_if(
+             steps.begin(), steps.end(),
+             [](const RedistributionStep& step) { return step.kind != RedistributionStep::Kind::relabel; })
+      ->to;
+}
+
 }  // namespace
 
 Tensor redistribute(const Tensor& x, const Layout& target) {
@@ -198,13 +139,13 @@ Tensor redistribute(const Tensor& x, const Layout& target) {
           "found {}, target {}", describe(x), to_string(target));
   if (x.layout() == target) return x;
   const InlineVector<int> ended = ended_partials(x.layout(), target);
-  for (int a : ended) {
-    if (x.layout().placement(a) == x.layout().placement(ended[0])) continue;
-    // Reductions of several kinds happen one after the other.
-    return redistribute(redistribute(x, x.layout().with_placement(ended[0], Replicate())), target);
+  const auto other_kind = [&](int a) { return !(x.layout().placement(a) == x.layout().placement(ended[0])); };
+  if (std::any_of(ended.begin(), ended.end(), other_kind)) {
+    // Reductions of several kinds happen one after the other, each with its own gradient.
+    return redistribute(redistribute(x, first_reduction(x.layout(), target)), target);
   }
   const CommScope scope("redistribute");
-  Tensor y = move(x.detach(), target);
+  Tensor y = move(x, target);
   const bool needs_x = !ended.empty() && is_extreme(x.layout().placement(ended[0]));
   record("redistribute", {x}, y,
          [addends = needs_x ? x.detach() : Tensor(), before = x.layout(), target](const Tensor& grad) {
@@ -227,7 +168,6 @@ Tensor promote(const Tensor& x, const Mesh& mesh) {
 Tensor scatter(const Tensor& global, const Layout& layout, DType type, int source) {
   const CommScope scope("scatter");
   const Mesh& mesh = layout.mesh();
-  const std::size_t size = size_of(type);
   constexpr int tag = 77;
   Tensor local = Tensor::empty(layout, type);
   // The source sends each rank its box, cut out by a local plan, one after the other.
@@ -246,15 +186,11 @@ Tensor scatter(const Tensor& global, const Layout& layout, DType type, int sourc
       if (rank == source) {
         local.copy_from(part.as_plain(local.local_shape()));
       } else if (part.local_count() > 0) {
-        const MemoryBlock staged(MemorySpace::host, part.bytes());
-        copy_bytes(staged.data(), MemorySpace::host, part.raw(), MemorySpace::device, part.bytes());
-        comm.send(staged.data(), part.local_count(), type, rank, tag);
+        device_send(comm, part.raw(), part.local_count(), type, rank, tag).wait();
       }
     }
   } else if (local.local_count() > 0) {
-    const MemoryBlock staged(MemorySpace::host, static_cast<std::size_t>(local.local_count()) * size);
-    comm.receive(staged.data(), local.local_count(), type, source, tag);
-    copy_bytes(local.raw(), MemorySpace::device, staged.data(), MemorySpace::host, local.bytes());
+    device_receive(comm, local.raw(), local.local_count(), type, source, tag).wait();
   }
   return local;
 }

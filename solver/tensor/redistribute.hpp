@@ -5,8 +5,8 @@
 namespace tessera {
 
 /// The same global tensor under another layout of the same mesh and shape: any pair of placements and cut
-/// points. One exchange of intersecting boxes, plus one reduction for Partial axes that end. The gradient
-/// comes back laid out as `x`.
+/// points, by the collectives and messages of redistribution_steps(). The gradient comes back laid out as
+/// `x`.
 Tensor redistribute(const Tensor& x, const Layout& target);
 /// Partial axes reduced; `x` itself if there are none.
 Tensor reduce_partial(const Tensor& x);

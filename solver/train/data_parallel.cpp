@@ -1,5 +1,7 @@
 #include "solver/train/data_parallel.hpp"
 
+#include "parallel/device_messages.hpp"
+
 namespace tessera {
 namespace {
 
@@ -8,14 +10,6 @@ std::vector<GradientReducer::Parameter> descriptions(const std::vector<NamedTens
   for (const NamedTensor& p : parameters)
     result.push_back({p.name, p.tensor.local_count(), p.tensor.dtype()});
   return result;
-}
-
-void broadcast(Communicator& comm, const Tensor& t) {
-  if (comm.size() == 1 || t.local_count() == 0) return;
-  const MemoryBlock staged(MemorySpace::host, t.bytes());
-  copy_bytes(staged.data(), MemorySpace::host, t.raw(), MemorySpace::device, t.bytes());
-  comm.broadcast(staged.data(), t.local_count(), t.dtype(), 0);
-  copy_bytes(t.raw(), MemorySpace::device, staged.data(), MemorySpace::host, t.bytes());
 }
 
 }  // namespace
@@ -63,7 +57,9 @@ void DataParallel::finish() {
 
 void broadcast_parameters(const Mesh& mesh, const std::vector<NamedTensor>& parameters) {
   for (const NamedTensor& p : parameters) {
-    broadcast(p.tensor.is_shard() ? mesh.axis_comm("ddp") : mesh.comm(), p.tensor);
+    if (p.tensor.local_count() == 0) continue;
+    Communicator& comm = p.tensor.is_shard() ? mesh.axis_comm("ddp") : mesh.comm();
+    device_broadcast(comm, p.tensor.raw(), p.tensor.local_count(), p.tensor.dtype(), 0);
   }
 }
 

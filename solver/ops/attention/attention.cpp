@@ -8,6 +8,7 @@
 #include "solver/ops/attention/exponential.hpp"
 #include "solver/ops/attention/layouts.hpp"
 #include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/shape/rearrange.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/redistribute.hpp"
 
@@ -155,14 +156,19 @@ Layout on(const Tensor& x, const Mesh& mesh) {
   return x.is_shard() ? x.layout().reduced() : Layout::replicated(mesh, x.shape());
 }
 
-std::optional<Sharding> attention_rule(std::span<const Tensor> operands, const std::any& parameters) {
+std::optional<Sharding> attention_rule(std::span<const Tensor> operands, const std::any&) {
   const auto shard =
       std::find_if(operands.begin(), operands.end(), [](const Tensor& t) { return t.is_shard(); });
   const Mesh& mesh = shard->layout().mesh();
   const AxisPlan axes = plan_axes(on(operands[0], mesh), on(operands[1], mesh), on(operands[2], mesh));
-  const int axis = axis_for_heads(axes, std::any_cast<AttentionOptions>(parameters));
-  if (axis < 0) return Sharding{{axes.q, axes.k, axes.v}, axes.out};
-  return Sharding{{cut_heads(axes.q, axis), cut_heads(axes.k, axis), cut_heads(axes.v, axis)}, axes.out};
+  return Sharding{{axes.q, axes.k, axes.v}, axes.out};
+}
+
+/// Tokens for heads, or back. Point to point like the ring, so that no attention waits for a collective.
+Tensor exchanged(const Tensor& x, const Layout& layout) {
+  if (!layout || x.layout() == layout) return x;
+  return rearrange("attention", x, layout, x.shape(),
+                   std::vector<AxisSource>(static_cast<std::size_t>(x.ndim())));
 }
 
 const Operator& kAttention =
@@ -204,9 +210,14 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   using namespace attention_detail;
   check(q, k, v);
   const OperatorCall operator_call(kAttention, {q, k, v}, options);
-  const Operands x{operator_call.on_mesh(0), operator_call.on_mesh(1), operator_call.on_mesh(2)};
+  Operands x{operator_call.on_mesh(0), operator_call.on_mesh(1), operator_call.on_mesh(2)};
   Call call;
   if (x.q.is_shard()) call.axes = plan_axes(x.q.layout(), x.k.layout(), x.v.layout());
+  if (const int axis = x.q.is_shard() ? axis_for_heads(call.axes, options) : -1; axis >= 0) {
+    x = {exchanged(x.q, cut_heads(x.q.layout(), axis)), exchanged(x.k, cut_heads(x.k.layout(), axis)),
+         exchanged(x.v, cut_heads(x.v.layout(), axis))};
+    call.axes = plan_axes(x.q.layout(), x.k.layout(), x.v.layout());
+  }
   Problem& p = call.problem;
   const Shape& local = x.q.local_shape();
   p.batch = local[0];
@@ -226,7 +237,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
   if (!merged.empty()) call.merge = x.q.layout().mesh().sub(merged).comm_ptr();
   const Tensor y = dispatch_floating(
       q.dtype(), "attention", [&](auto* tag) { return run<std::remove_pointer_t<decltype(tag)>>(call, x); });
-  return y.is_shard() ? redistribute(y, operator_call.result_layout()) : y;
+  return exchanged(y, operator_call.result_layout());
 }
 
 }  // namespace tessera

@@ -58,9 +58,7 @@ void sums_of_others(const Scan& n, Communicator& comm, const DeviceArray<double>
   const DeviceArray<double> own(rows), all(rows * comm.size());
   sum_parts(n, own.data(), x);
   const std::vector<Index> counts(static_cast<std::size_t>(comm.size()), rows);
-  const MemoryBlock sent = copy_for(comm, own), received(comm.space(), all.bytes());
-  comm.all_gather(sent.data(), received.data(), counts, DType::f64);
-  copy_bytes(all.data(), MemorySpace::device, received.data(), comm.space(), all.bytes());
+  device_all_gather(comm, own.data(), all.data(), counts, DType::f64);
   const Index me = comm.rank(), first = n.reverse ? me + 1 : 0, last = n.reverse ? comm.size() : me;
   sum_before(rows, start.data(), all.data(), first, last);
 }

@@ -5,7 +5,7 @@
 #include "parallel/exchange_plan.hpp"
 #include "solver/tensor/tensor.hpp"
 
-// Internal to the operators of this folder.
+// Internal to operators.
 namespace tessera {
 
 /// Where the elements of an axis of the result come from, for a range of its indices.
