@@ -363,6 +363,13 @@ CommPtr world_communicator() {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  int* highest_tag = nullptr;
+  int known = 0;
+  MPI_Comm_get_attr(comm, MPI_TAG_UB, &highest_tag, &known);
+  if (!known || *highest_tag < 2 * kUserTags - 1) {
+    fail(ExitCode::communication, "MPI", "the highest tag is {}, expected at least {}",
+         known ? *highest_tag : 0, 2 * kUserTags - 1);
+  }
   auto board = std::make_shared<SequenceBoard>(comm);
   return std::make_shared<MpiCommunicator>(
       std::make_shared<MpiGroup>(comm, "world", board, default_timeout()));

@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <thread>
 
@@ -125,7 +127,9 @@ void MpiOperation::set_started(std::uint64_t calls, std::uint64_t bytes, Clock::
 }
 
 int MpiOperation::internal_tag(int phase) const {
-  return kUserTags + static_cast<int>((2 * sequence_ + phase) % kUserTags);
+  constexpr std::string_view kinds[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+  const std::int64_t kind = std::find(std::begin(kinds), std::end(kinds), operation_) - std::begin(kinds);
+  return kUserTags + static_cast<int>((8 * sequence_ + 2 * kind + phase) % kUserTags);
 }
 
 void MpiOperation::send(const void* data, std::size_t bytes, int to, int tag) {

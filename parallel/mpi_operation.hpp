@@ -67,7 +67,8 @@ class MpiOperation : public Request::State {
                    std::chrono::steady_clock::time_point begin) const;
 
   const MpiGroup& group() const { return *group_; }
-  /// A tag that only phase `phase` (0, 1) of this collective uses.
+  /// A tag that only phase `phase` (0, 1) of this collective uses, so that ranks whose collectives differ
+  /// wait for each other until the timeout instead of taking each other's messages.
   int internal_tag(int phase) const;
 
  protected:

@@ -289,6 +289,24 @@ TEST(Timeout, NamesTheRanksThatHaveNotArrived) {
   world()->barrier();
 }
 
+TEST(Timeout, CollectivesThatDifferDoNotTakeEachOthersMessages) {
+  if (ranks() == 1) return;
+  const CommPtr mixed = world()->split(0, me(), "mixed");
+  mixed->set_timeout(milliseconds(200));
+  const std::vector<Index> ones(static_cast<std::size_t>(ranks()), 1);
+  std::vector<double> from(ones.size(), 1.0), to(ones.size());
+  const std::string text = failure_of([&] {
+    if (me() == 0) {
+      mixed->all_gather(from.data(), to.data(), ones, DType::f64);
+    } else {
+      mixed->all_to_all(from.data(), ones, to.data(), ones, DType::f64);
+    }
+  });
+  EXPECT_NE(text.find(me() == 0 ? "all_gather on 'mixed'" : "all_to_all on 'mixed'"), std::string::npos)
+      << text;
+  world()->barrier();
+}
+
 TEST(Timeout, OfAMessageNamesItsPeer) {
   const CommPtr quiet = world()->split(0, me(), "quiet");
   quiet->set_timeout(milliseconds(100));
