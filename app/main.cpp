@@ -19,7 +19,10 @@ int run(const CommPtr& world, const std::vector<std::string>& arguments) {
   }
   set_up_logging(invocation.line, world->rank());
   const int code = invocation.command->run(world, invocation.line);
-  if (invocation.line.comm_stats && root) std::fputs(CommStats::global().report().c_str(), stdout);
+  if (invocation.line.comm_stats) {
+    const std::string report = CommStats::global().report(*world);
+    if (root) std::fputs(report.c_str(), stdout);
+  }
   return code;
 }
 

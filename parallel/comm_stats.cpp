@@ -1,7 +1,5 @@
 #include "parallel/comm_stats.hpp"
 
-#include <fmt/format.h>
-
 namespace tessera {
 namespace {
 
@@ -57,23 +55,20 @@ std::uint64_t CommStats::collective_calls() const {
   return calls;
 }
 
-std::string CommStats::report() const {
-  const std::lock_guard lock(mutex_);
-  std::string text = fmt::format("{:<24} {:<16} {:>10} {:>14} {:>12}\n", "operator", "communication", "calls",
-                                 "bytes", "seconds");
-  for (const auto& [key, count] : counts_) {
-    text += fmt::format("{:<24} {:<16} {:>10} {:>14} {:>12.6f}\n", key.first.empty() ? "-" : key.first,
-                        key.second, count.calls, count.bytes, count.seconds);
-  }
-  return text;
-}
-
-CommScope::CommScope(std::string_view tensor_operator) : outer_(std::move(current_scope)) {
+CommScope::CommScope(std::string_view tensor_operator, bool replaces) : replaces_(replaces) {
+  if (!replaces_) return;
+  outer_ = std::move(current_scope);
   current_scope = tensor_operator;
 }
 
+CommScope::CommScope(std::string_view tensor_operator) : CommScope(tensor_operator, current_scope.empty()) {}
+
+CommScope CommScope::in_place(std::string_view tensor_operator) {
+  return CommScope(tensor_operator, true);
+}
+
 CommScope::~CommScope() {
-  current_scope = std::move(outer_);
+  if (replaces_) current_scope = std::move(outer_);
 }
 
 const std::string& CommScope::current() {

@@ -152,7 +152,7 @@ void GradientReducer::Impl::set_ready(int i) {
 GradientReducer::GradientReducer(CommPtr comm, int ddp_size, std::vector<Parameter> parameters,
                                  GradientReducerOptions options)
     : impl_(std::make_shared<Impl>()) {
-  const CommScope scope("gradient reducer");
+  const CommScope scope = CommScope::in_place("gradient reducer");
   check_equal_on_all_ranks(*comm, parameters);
   for (const Parameter& p : parameters) {
     require(is_floating(p.type), "gradient reducer", "{} has no gradient", describe(p));
@@ -191,7 +191,7 @@ void GradientReducer::mark_ready(int i) {
     fail(ExitCode::internal, "gradient reducer", "parameter {} became ready twice in one round",
          describe(impl_->parameters[static_cast<std::size_t>(i)]));
   }
-  const CommScope scope("gradient reducer");
+  const CommScope scope = CommScope::in_place("gradient reducer");
   impl_->set_ready(i);
   impl_->send_due();
 }
@@ -199,7 +199,7 @@ void GradientReducer::mark_ready(int i) {
 void GradientReducer::finish() {
   require(!impl_->finished, "gradient reducer", "finish() twice in one round");
   impl_->finished = true;
-  const CommScope scope("gradient reducer");
+  const CommScope scope = CommScope::in_place("gradient reducer");
   for (int i = 0; i < static_cast<int>(impl_->parameters.size()); ++i) {
     if (!impl_->ready[static_cast<std::size_t>(i)]) impl_->set_ready(i);
   }

@@ -181,7 +181,7 @@ void MpiOperation::wait() {
     if (waited > group_->timeout) time_out(waited);
   }
   if (group_->size == 1) return;
-  const CommScope scope(scope_);
+  const CommScope scope = CommScope::in_place(scope_);
   CommStats::global().record(statistics_name(operation_), 0, seconds_since(begin), 0);
 }
 

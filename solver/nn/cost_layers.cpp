@@ -216,7 +216,7 @@ Field add_parameter(Tape& tape, const Field& x) {
 
 void mean_of_all(Tape& tape, const Field& x) {
   Ledger& ledger = tape.ledger();
-  if (ledger.ranks() > 1) ledger.communicate("redistribute", "all_reduce", 1, ledger.element_size());
+  if (ledger.ranks() > 1) ledger.communicate("mse_loss", "all_reduce", 1, ledger.element_size());
   const Index elements = elements_of(ledger, x);
   const Storage result = ledger.elements(1);
   tape.record({x.node}, {x.storage, result},
@@ -339,7 +339,10 @@ Field checkpoint(Tape& tape, const Field& x, const std::function<Field(Tape&, co
     Tape again(ledger);
     Field fresh = x;
     fresh.node = again.leaf();
-    const Field output = body(again, fresh);
+    const Field output = [&] {
+      const Ledger::Direction forward(ledger, false);
+      return body(again, fresh);
+    }();
     const Ledger::Hold hold(ledger);  // parameters get their gradients when the block is done
     return again.backward(grad);
   });

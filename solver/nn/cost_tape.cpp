@@ -33,7 +33,8 @@ void Ledger::multiply(double operations) {
 
 void Ledger::communicate(const std::string& op, const std::string& operation, Index calls, Index bytes) {
   if (calls == 0) return;
-  Traffic& traffic = (backward_ ? total_.backward : total_.forward)[{op, operation}];
+  const std::string booked_on = going_back_ ? op + " backward" : op;
+  Traffic& traffic = (backward_ ? total_.backward : total_.forward)[{booked_on, operation}];
   traffic.calls += calls;
   traffic.bytes += bytes;
 }
@@ -88,6 +89,7 @@ Tape::Grads Tape::backward(Storage grad) {
       leaves.insert(leaves.begin(), own);
       continue;
     }
+    const Ledger::Direction back(ledger_, true);
     const Grads grads = node->backward(own);
     node->kept.clear();
     for (std::size_t i = 0; i < node->inputs.size(); ++i) deliver(node->inputs[i], grads[i]);

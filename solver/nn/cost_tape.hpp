@@ -39,6 +39,18 @@ class Ledger {
   Storage written_parameter_gradient(Index elements) {
     return held_ ? parameter_gradient(elements) : nullptr;
   }
+  /// Whether operators are going backward, while it lives: their messages are booked so.
+  class Direction {
+   public:
+    Direction(Ledger& ledger, bool back) : ledger_(ledger), outer_(std::exchange(ledger.going_back_, back)) {}
+    ~Direction() { ledger_.going_back_ = outer_; }
+    Direction(const Direction&) = delete;
+    Direction& operator=(const Direction&) = delete;
+
+   private:
+    Ledger& ledger_;
+    bool outer_;
+  };
   class Hold {
    public:
     explicit Hold(Ledger& ledger) : ledger_(ledger), outer_(std::exchange(ledger.held_, &gradients_)) {}
@@ -64,7 +76,7 @@ class Ledger {
   InlineVector<int> parts_;
   Index size_;
   Index current_ = 0, halo_ = 0;
-  bool backward_ = false;
+  bool backward_ = false, going_back_ = false;
   std::vector<Storage>* held_ = nullptr;
   SampleCost total_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "parallel/comm_stats.hpp"
 #include "solver/tensor/node.hpp"
 
 namespace tessera {
@@ -119,6 +120,7 @@ void record_multi(const char* op, std::span<const Tensor> inputs, std::span<Tens
   if (!any_requires_grad(inputs)) return mark_derived(op, inputs, outputs);
   auto node = std::make_shared<Node>();
   node->op = op;
+  node->caused_by = CommScope::current().empty() ? op : CommScope::current();
   node->reads_gradient = is_derived(inputs);
   node->sequence = t_sequence++;
   node->backward = std::move(backward);

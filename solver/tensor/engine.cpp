@@ -3,6 +3,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "parallel/comm_stats.hpp"
 #include "solver/tensor/node.hpp"
 #include "solver/tensor/redistribute.hpp"
 
@@ -64,7 +65,7 @@ class Engine {
       starts.push_back(start_cotangent(outputs[i], cotangents[i]));
     }
     explore(roots);
-    for (std::size_t i = 0; i < roots.size(); ++i) deliver(roots[i], starts[i]);
+    for (std::size_t i = 0; i < roots.size(); ++i) deliver(roots[i], starts[i], "");
     // A root may also be an input of another root: it waits for those contributions.
     for (const Edge& root : roots) enqueue_if_complete(root.node);
     while (!ready_.empty()) {
@@ -172,8 +173,8 @@ class Engine {
     return found != states_.end() && found->second.needed;
   }
 
-  void deliver(const Edge& edge, const Tensor& grad) {
-    if (grad) states_[edge.node.get()].inbox[static_cast<std::size_t>(edge.output)].add(grad);
+  void deliver(const Edge& edge, const Tensor& grad, std::string_view op) {
+    if (grad) states_[edge.node.get()].inbox[static_cast<std::size_t>(edge.output)].add(grad, op);
   }
 
   void enqueue_if_complete(const NodePtr& node) {
@@ -186,11 +187,14 @@ class Engine {
   void step(Node& node) {
     std::vector<GradientSum> inbox = std::move(states_[&node].inbox);
     if (goal_.ends_at(&node)) {
-      return capture(node, [&](std::size_t i) { return inbox[i].combined(node.outputs[i].layout); });
+      return capture(node, [&](std::size_t i) {
+        const CommScope scope = booked_on(inbox[i]);
+        return inbox[i].combined(node.outputs[i].layout);
+      });
     }
     if (node.is_leaf && goal_.kind == Goal::Kind::accumulate) return accumulate_leaf(node, inbox[0]);
     if (node.is_identity && is_unobserved(node)) {
-      for (const GradientSum::Term& term : inbox[0].terms()) deliver(node.inputs[0], term.sum);
+      for (const GradientSum::Term& term : inbox[0].terms()) deliver(node.inputs[0], term.sum, inbox[0].op());
       node.backward = nullptr;
       return hand_on(node, Gradients(1));
     }
@@ -199,8 +203,10 @@ class Engine {
       gradients = run_on_addends(node, inbox);
     } else {
       std::vector<Tensor> grads;
-      for (std::size_t i = 0; i < inbox.size(); ++i)
+      for (std::size_t i = 0; i < inbox.size(); ++i) {
+        const CommScope scope = booked_on(inbox[i]);
         grads.push_back(finished(node.outputs[i], inbox[i].resolved(node.outputs[i].layout)));
+      }
       inbox.clear();  // frees what had another layout
       capture(node, [&](std::size_t i) { return grads[i] ? as_gradient(grads[i]) : Tensor(); });
       gradients = run_backward(node, grads);
@@ -212,7 +218,7 @@ class Engine {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Edge& edge = node.inputs[i];
       if (!is_needed(edge)) continue;
-      deliver(edge, gradients[i]);
+      deliver(edge, gradients[i], node.caused_by);
       --states_[edge.node.get()].missing;
       enqueue_if_complete(edge.node);
     }
@@ -224,6 +230,9 @@ class Engine {
                                                   [](const OutputMeta& o) { return o.hooks.empty(); });
   }
 
+  /// The operator that caused a gradient answers for its reduction.
+  static CommScope booked_on(const GradientSum& sum) { return CommScope::in_place(backward_name(sum.op())); }
+
   /// The gradients of the inputs; none where no gradient has arrived, or none is needed.
   Gradients run_backward(Node& node, std::span<const Tensor> grads) const {
     Gradients gradients(node.inputs.size());
@@ -234,6 +243,7 @@ class Engine {
     // What the operator kept is released when it is done, whether or not it succeeds.
     const BackwardMulti backward = std::exchange(node.backward, nullptr);
     const BackwardScope scope(node.op.c_str());
+    const CommScope comm_scope = CommScope::in_place(backward_name(node.caused_by));
     gradients = backward(grads);
     require(gradients.size() == node.inputs.size(), node.op.c_str(),
             "backward gave {} gradients for {} inputs", gradients.size(), node.inputs.size());
@@ -291,6 +301,7 @@ class Engine {
   static void accumulate_leaf(Node& node, const GradientSum& sum) {
     const auto impl = node.leaf.lock();
     if (sum.empty() || !impl) return;
+    const CommScope scope = booked_on(sum);
     AutogradMeta& meta = *impl->autograd;
     const Layout& like = node.outputs[0].layout;
     Tensor grad =

@@ -53,7 +53,12 @@ Tensor accumulate(const Tensor& a, const Tensor& b, bool owned) {
   return sum;
 }
 
-void GradientSum::add(const Tensor& gradient) {
+std::string backward_name(std::string_view op) {
+  return op.empty() ? "backward" : std::string(op) + " backward";
+}
+
+void GradientSum::add(const Tensor& gradient, std::string_view op) {
+  if (terms_.empty()) op_ = op;
   for (Term& term : terms_) {
     if (!(term.sum.layout() == gradient.layout())) continue;
     term.sum = accumulate(term.sum, gradient, term.owned);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "solver/tensor/autograd.hpp"
@@ -29,6 +30,7 @@ struct OutputMeta {
 class Node {
  public:
   std::string op;
+  std::string caused_by;  ///< the operator that was called, of which this one may be a part
   std::uint64_t sequence = 0;
   std::vector<Edge> inputs;
   std::vector<OutputMeta> outputs;
@@ -119,6 +121,9 @@ Tensor addend_of(const Tensor& gradient, const Mesh& domain);
 /// a + b; in place where `owned` says that nobody else holds a.
 Tensor accumulate(const Tensor& a, const Tensor& b, bool owned);
 
+/// What the communication of an operator's backward pass is booked on: "conv backward".
+std::string backward_name(std::string_view op);
+
 /// What has arrived of one gradient: one sum per layout, so that however many contributions there are, a
 /// pending reduction happens once.
 class GradientSum {
@@ -129,7 +134,10 @@ class GradientSum {
   };
   const std::vector<Term>& terms() const { return terms_; }
   bool empty() const { return terms_.empty(); }
-  void add(const Tensor& gradient);
+  /// `op` went backward to make it; "" where the pass starts.
+  void add(const Tensor& gradient, std::string_view op = {});
+  /// Of the first of them; what its reduction is booked on.
+  const std::string& op() const { return op_; }
   /// The mesh of the shard tensors among them; none if there is none, or more than one mesh.
   Mesh mesh() const;
   /// All of it as addends on mesh().
@@ -141,6 +149,7 @@ class GradientSum {
 
  private:
   std::vector<Term> terms_;
+  std::string op_;
 };
 
 }  // namespace tessera

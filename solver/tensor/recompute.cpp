@@ -1,4 +1,5 @@
 // Activation recomputation.
+#include "parallel/comm_stats.hpp"
 #include "solver/tensor/node.hpp"
 
 namespace tessera {
@@ -32,6 +33,7 @@ Tensor checkpoint(const std::function<Tensor(std::span<const Tensor>)>& body,
       stops[i] = fresh.back();
     }
     const BackwardScope forward(nullptr);
+    const CommScope own_names = CommScope::in_place("");
     const std::uint64_t start = next_sequence();
     const Tensor again = [&] {
       const EnableGrad enable;

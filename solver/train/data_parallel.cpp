@@ -56,6 +56,7 @@ void DataParallel::finish() {
 }
 
 void broadcast_parameters(const Mesh& mesh, const std::vector<NamedTensor>& parameters) {
+  const CommScope scope("broadcast of parameters");
   for (const NamedTensor& p : parameters) {
     if (p.tensor.local_count() == 0) continue;
     Communicator& comm = p.tensor.is_shard() ? mesh.axis_comm("ddp") : mesh.comm();

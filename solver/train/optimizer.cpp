@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "parallel/comm_stats.hpp"
 #include "solver/tensor/numeric.hpp"
 
 namespace tessera {
@@ -127,6 +128,7 @@ std::vector<NamedTensor> Optimizer::state() const {
 }
 
 double gradient_norm(const std::vector<NamedTensor>& parameters) {
+  const CommScope scope("gradient norm");
   // Plain gradients are whole on every rank; sharded ones add up over their mesh.
   double plain = 0, sharded = 0;
   Mesh mesh;

@@ -102,7 +102,10 @@ StepReport Trainer::step() {
     sample_loss.backward();
   }
   parallel_.finish();
-  report.loss = mesh_.axis_comm("ddp").all_reduce_value(loss, ReduceOp::avg);
+  {
+    const CommScope scope("loss of the update");
+    report.loss = mesh_.axis_comm("ddp").all_reduce_value(loss, ReduceOp::avg);
+  }
   report.grad_norm = gradient_norm(parameters_);
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
     if (options_.nan == NanPolicy::stop) check_finite(loss, report.grad_norm);
@@ -161,6 +164,7 @@ Evaluation Trainer::evaluate(SampleMaker& maker, const std::vector<SampleId>& sa
     }
   }
   if (average_) average_->swap();
+  const CommScope scope("validation");
   mesh_.axis_comm("ddp").all_reduce(sums.data(), static_cast<Index>(sums.size()), DType::f64, ReduceOp::sum);
   result.samples = static_cast<Index>(sums[0]);
   const double n = std::max(sums[0], 1.0);

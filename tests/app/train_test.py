@@ -71,6 +71,15 @@ class Training(Program):
                     self.assert_close(self.history(f"{model}_{name}", "valid_loss"),
                                       self.history(f"{model}_one", "valid_loss"), 2e-3)
 
+    def test_communication_statistics_of_all_ranks(self):
+        result = self.train("counted", 3, "mesh.domain=3", "train.steps=4", "--comm-stats")
+        table = result.text[result.text.index("communication of 3 ranks"):]
+        rows = [re.split(r"  +", line.strip()) for line in table.splitlines()[1:]]
+        self.assertEqual(rows[0], ["operator", "communication", "calls", "bytes", "all ranks", "time"])
+        for row in ("conv", "send"), ("conv backward", "send"), ("gradient reducer", "all_reduce"):
+            self.assertIn(row, [tuple(r[:2]) for r in rows])
+        self.assertIn("total", [r[0] for r in rows])
+
     def test_a_killed_run_continues_bit_by_bit(self):
         mesh = ("mesh.ddp=2", "mesh.domain=2", "checkpoint.every=7", "train.steps=60")
         self.train("whole", 4, *mesh)

@@ -231,8 +231,9 @@ TEST(Communicator, StatisticsCountEachOperationOnce) {
   if (ranks() == 1) return;
   {
     const CommScope scope("norm");
+    const CommScope caused_by_it("redistribute");
     world()->all_reduce_value(1.0, ReduceOp::sum);
-    const CommScope inner("halo");
+    const CommScope inner = CommScope::in_place("halo");
     float value = 0;
     Request receive = world()->start_receive(&value, 1, DType::f32, (me() + ranks() - 1) % ranks(), 1);
     world()->send(&value, 1, DType::f32, (me() + 1) % ranks(), 1);
@@ -252,7 +253,44 @@ TEST(Communicator, StatisticsCountEachOperationOnce) {
   EXPECT_EQ(stats.total("reduce_scatter").bytes, 4U * static_cast<unsigned>(ranks()));
   EXPECT_EQ(stats.total("all_gather").bytes, 0U);
   EXPECT_EQ(stats.collective_calls(), 4U);
+  EXPECT_EQ(CommScope::current(), "");
   EXPECT_NE(stats.report().find("halo"), std::string::npos);
+}
+
+TEST(Communicator, ReportOfAllRanks) {
+  CommStats& stats = CommStats::global();
+  stats.reset();
+  {
+    const CommScope scope("halo");
+    for (int i = 0; i <= me(); ++i) stats.record("send", 1536, 0.25);
+  }
+  if (me() == 0) stats.record("barrier", 0, 2.0);
+  const std::string text = stats.report(*world());
+  EXPECT_EQ(text, world()->broadcast_text(text));
+  const auto line = [&](std::string_view start) {
+    const std::size_t at = text.find(start);
+    return at == std::string::npos ? "no line " + std::string(start)
+                                   : text.substr(at, text.find('\n', at) - at);
+  };
+  const int n = ranks();
+  // The rank with most: calls, bytes, time; the bytes of all together. Many bytes first.
+  const auto kib = [](int calls) { return fmt::format("{:.1f} KiB", 1.5 * calls); };
+  const std::string together = n > 1 ? kib(n * (n + 1) / 2) + " " : "";
+  const auto squeezed = [](const std::string& s) {
+    std::string out;
+    for (const char c : s)
+      if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
+    return out;
+  };
+  const std::string time = n < 4 ? fmt::format("{:.2f} ms", 250.0 * n) : "1.00 s";
+  EXPECT_EQ(squeezed(line("halo")), fmt::format("halo send {} {} {}{}", n, kib(n), together, time));
+  EXPECT_EQ(squeezed(line("(outside")),
+            fmt::format("(outside operators) barrier 1 0 B {}2.00 s", n > 1 ? "0 B " : ""));
+  EXPECT_EQ(squeezed(line("total")), fmt::format("total {} {} {}2.25 s", std::max(n, 2), kib(n), together));
+  EXPECT_LT(text.find("halo"), text.find("(outside"));
+  stats.reset();
+  EXPECT_NE(stats.report(*world()).find("none"), std::string::npos);
+  EXPECT_TRUE(n == 1 || stats.total("all_gather").calls > 0);  // of the report itself
 }
 
 /// The text of the error that `body` throws, which must be one of communication.

@@ -592,5 +592,66 @@ TEST(OperatorTraffic, Reductions) {
             (Traffic{1, 2 * 6 * 8} * several));
 }
 
+// ---------------------------------------------------------------------------------------------------------
+// Names
+
+/// The operators on which something was booked.
+std::vector<std::string> booked(const std::function<void()>& body) {
+  CommStats::global().reset();
+  body();
+  std::vector<std::string> names;
+  for (const auto& [key, count] : CommStats::global().counts()) {
+    if (names.empty() || names.back() != key.first) names.push_back(key.first);
+  }
+  return names;
+}
+
+TEST(OperatorNames, ForwardAndBackwardAreToldApart) {
+  const Mesh& mesh = meshes(1)[0];
+  if (mesh.size() == 1) return;
+  using Names = std::vector<std::string>;
+  const Layout layout = grid_layout(mesh, Shape{1, 12, 8, 4});
+  const Tensor x = Tensor::zeros(layout, DType::f64);
+  x.set_requires_grad();
+  const Tensor weight = weight_of(4, 4, 3, 2),
+               other = Tensor::zeros(Layout::even(mesh, {Shard(2)}, x.shape()), DType::f64);
+  for (const Tensor& t : {weight, other}) t.set_requires_grad();
+  const ConvOptions same{.padding_lo = {1}, .padding_hi = {1}};
+  struct Form {
+    std::string name;
+    std::function<Tensor()> run;
+  };
+  const int grid[] = {1, 2};
+  const Form forms[] = {
+      {"conv", [&] { return conv(x, weight, {}, same); }},  // halo; the weight's gradient is summed
+      {"group_norm", [&] { return group_norm(x, 2, {}, {}); }},
+      {"mul",
+       [&] { return mul(x, other); }},  // brings one operand to the other's layout, and its gradient back
+      {"roll", [&] { return roll(x, 1, 3); }},
+      {"softmax", [&] { return softmax(x, 1); }},
+      {"redistribute", [&] { return redistribute(x, other.layout()); }},
+      {"linear",
+       [&] {
+         return linear(redistribute(x, Layout::even(mesh, {Shard(3)}, x.shape())).detach(),
+                       Tensor::zeros(Shape{3, 4}, DType::f64).set_requires_grad(), {});
+       }},
+      {"var", [&] { return var(x, grid); }}};
+  for (const Form& form : forms) {
+    Tensor y;
+    const Names forward = booked([&] { y = form.run(); });
+    for (const std::string& name : forward) {
+      EXPECT_TRUE(name == form.name || (form.name == "linear" && name == "redistribute"))
+          << name << " by " << form.name;
+    }
+    const Names backward = booked([&] { y.backward(Tensor::zeros(y.layout().reduced(), DType::f64)); });
+    for (const std::string& name : backward) EXPECT_EQ(name, form.name + " backward");
+  }
+  // Recomputed blocks: both runs under their operators' names; gradients leave the block as one.
+  const auto block = [&](std::span<const Tensor> in) { return conv(in[0], weight, {}, same); };
+  Tensor y = checkpoint(block, {&x, 1});
+  EXPECT_EQ(booked([&] { y.backward(Tensor::zeros(layout, DType::f64)); }),
+            (Names{"checkpoint backward", "conv", "conv backward"}));
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -105,7 +105,6 @@ Tensor run(const Call& call, const Operands& x) {
   record(
       "attention", {x.q, x.k, x.v}, y,
       [call, lse, q = x.q.detach(), k = x.k.detach(), v = x.v.detach(), out = y.detach()](const Tensor& gy) {
-        const CommScope scope("attention");
         const Tensor q_wide = widened<T>(q), gy_wide = widened<T>(gy), out_wide = widened<T>(out);
         const DeviceArray<A> products =
             output_products(call.problem, out_wide.template data<A>(), gy_wide.template data<A>());

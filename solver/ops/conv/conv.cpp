@@ -126,7 +126,6 @@ Tensor conv(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in, 
              want_bias = bias && bias.requires_grad();
   const Tensor kept = want_weight ? slab : Tensor();
   record("conv", {x, weight, bias}, y, [=](const Tensor& gy) {
-    const CommScope backward_scope("conv");
     Tensor gx, gw, gb;
     if (want_x) {
       const Tensor slab_gradient = Tensor::empty(input.slab_shape(), gy.dtype());
@@ -171,7 +170,6 @@ Tensor conv_transpose(const Tensor& x_in, const Tensor& weight_in, const Tensor&
              want_bias = bias && bias.requires_grad();
   const Tensor kept = want_weight ? slab : Tensor();
   record(op, {x, weight, bias}, y, [=](const Tensor& gy) {
-    const CommScope backward_scope("conv_transpose");
     Tensor gx, gw, gb;
     if (want_x) {
       const Tensor slab_gradient = Tensor::empty(input.slab_shape(), gy.dtype());

@@ -196,7 +196,6 @@ Tensor interpolate(const Tensor& x_in, const Shape& size, InterpolateMode mode, 
   rule->plan.forward(x.raw(), slab.raw(), x.dtype());
   if (!rule->taps.empty()) y.copy_from(apply_taps(slab, rule->taps));
   record("interpolate", {x}, y, [rule, from = x.layout(), from_shape = x.shape()](const Tensor& gy) {
-    const CommScope backward_scope("interpolate");
     Tensor slab_gradient = Tensor::empty(rule->plan.destination_shape(), gy.dtype());
     if (!rule->taps.empty()) {
       std::vector<AxisTaps> back;

@@ -193,7 +193,6 @@ Tensor run(const Problem& p, const Operands& x, const ExchangePlan& k_plan, cons
   record(
       "neighborhood_attention", {x.q, x.k, x.v}, y,
       [=, q_in = x.q.detach(), k_in = x.k.detach(), v_in = x.v.detach(), out = y.detach()](const Tensor& gy) {
-        const CommScope scope("neighborhood_attention");
         const BackwardInputs<T, A> in{q_in.template data<T>(), k.data(),  v.data(), out.template data<T>(),
                                       gy.template data<T>(),   lse.data()};
         const Tensor dq = Tensor::empty_like(q_in);

@@ -1,4 +1,3 @@
-#include "parallel/comm_stats.hpp"
 #include "solver/ops/norm/affine.hpp"
 #include "solver/ops/norm/column_kernels.hpp"
 #include "solver/ops/norm/norm.hpp"
@@ -59,7 +58,6 @@ void record_norm(const Problem& p, const Tensor& x, const Affine& affine,
   record(p.op, inputs, y,
          [=, x = x.detach(), residual = p.residual ? p.residual.detach() : Tensor(), w = affine.local_weight,
           b = affine.local_bias, layout = affine.gradient, shape = affine.shape](const Tensor& gy_in) {
-           const CommScope scope(p.op);
            const T* x_data = x.template data<T>();
            const A* w_data = w.template data<A>();
            const Tensor gy = p.gelu ? Tensor::empty_like(x) : gy_in;

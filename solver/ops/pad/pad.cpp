@@ -132,7 +132,6 @@ Tensor pad(const Tensor& x_in, const Shape& lo, const Shape& hi, PadMode mode, d
   if (mode == PadMode::constant) {
     Tensor y = moved(x, lo, layout, shape, value);
     record("pad", {x}, y, [lo, from = x.layout(), from_shape = x.shape()](const Tensor& gy) {
-      const CommScope backward_scope("pad");
       return Gradients{moved(gy, negated(lo), from, from_shape, 0)};
     });
     return y;
@@ -141,7 +140,6 @@ Tensor pad(const Tensor& x_in, const Shape& lo, const Shape& hi, PadMode mode, d
   Tensor y = layout ? Tensor::empty(layout, x.dtype()) : Tensor::empty(shape, x.dtype());
   plan.forward(x.raw(), y.raw(), x.dtype());
   record("pad", {x}, y, [plan, from = x.layout(), from_shape = x.shape()](const Tensor& gy) {
-    const CommScope backward_scope("pad");
     const Tensor gx = filled(from, from_shape, gy.dtype(), 0);
     plan.adjoint(gy.raw(), gx.raw(), gy.dtype());
     return Gradients{gx};
@@ -169,7 +167,6 @@ Tensor crop(const Tensor& x_in, const Box& box, const Layout& target) {
   // The gradient goes back by a plan of its own, not by the adjoint: each element of x takes its value from
   // one holder of the cotangent, which a replicated target has several of.
   record("crop", {x}, y, [lo, from = x.layout(), from_shape = x.shape()](const Tensor& gy) {
-    const CommScope backward_scope("crop");
     return Gradients{moved(gy, negated(lo), from, from_shape, 0)};
   });
   return y;

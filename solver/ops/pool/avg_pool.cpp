@@ -51,7 +51,6 @@ Tensor avg_pool(const Tensor& x_in, const PoolOptions& options) {
   const Tensor slab = input.gather(x.detach());
   if (!idle) y.copy_from(apply_taps(slab, taps));
   record("avg_pool", {x}, y, [input, taps, idle](const Tensor& gy) {
-    const CommScope backward_scope("avg_pool");
     if (idle) return Gradients{input.scatter_add(Tensor::zeros(input.slab_shape(), gy.dtype()))};
     std::vector<AxisTaps> back;
     for (const AxisTaps& axis : taps) back.push_back(axis.transposed());

@@ -143,7 +143,6 @@ MaxPooled max_pool(const Tensor& x_in, const PoolOptions& options) {
     });
   }
   record("max_pool", {x}, result.values, [input, n, index = result.indices](const Tensor& gy) {
-    const CommScope backward_scope("max_pool");
     const Tensor gx = Tensor::zeros(input.slab_shape(), gy.dtype());
     if (gx.local_count() > 0 && gy.local_count() > 0) {
       dispatch_floating(gy.dtype(), "max_pool", [&](auto* null) {

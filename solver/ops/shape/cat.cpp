@@ -106,7 +106,6 @@ Tensor cat(std::span<const Tensor> tensors, int dim_in) {
   // The gradient goes back by plans of its own, not by adjoints: an element takes its value from one holder
   // of the cotangent, which a replicated result has several of.
   record("cat", parts, y, [operands, dim, type](const Tensor& gy) {
-    const CommScope backward_scope("cat");
     Gradients grads;
     std::vector<ExchangePlan::Motion> returns;
     Index at = 0;

@@ -95,10 +95,7 @@ Tensor cumsum(const Tensor& x_in, int dim_in) {
   const Tensor& x = call[0];
   const int dim = checked_dim(x, dim_in, "cumsum");
   Tensor y = running_sums(x, dim, false);
-  record("cumsum", {x}, y, [dim](const Tensor& gy) {
-    const CommScope backward_scope("cumsum");
-    return Gradients{running_sums(gy, dim, true)};
-  });
+  record("cumsum", {x}, y, [dim](const Tensor& gy) { return Gradients{running_sums(gy, dim, true)}; });
   return y;
 }
 

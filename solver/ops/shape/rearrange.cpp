@@ -1,6 +1,5 @@
 #include "solver/ops/shape/rearrange.hpp"
 
-#include "parallel/comm_stats.hpp"
 #include "solver/tensor/autograd.hpp"
 
 namespace tessera {
@@ -27,14 +26,12 @@ int checked_dim(const Tensor& x, int dim, const char* op) {
 
 Tensor rearrange(const char* op, const Tensor& x, const Layout& layout, const Shape& shape,
                  std::span<const AxisSource> from) {
-  const CommScope scope(op);
   const ExchangePlan plan =
       layout ? ExchangePlan(x.layout(), [&](int rank) { return need_of_box(layout.box(rank), from); })
              : ExchangePlan(x.shape(), need_of_box(Box::whole(shape), from));
   Tensor y = layout ? Tensor::empty(layout, x.dtype()) : Tensor::empty(shape, x.dtype());
   plan.forward(x.raw(), y.raw(), x.dtype());
   record(op, {x}, y, [op, plan, source = x.layout(), whole = x.shape()](const Tensor& gy) {
-    const CommScope backward_scope(op);
     const Tensor gx = source ? Tensor::zeros(source, gy.dtype()) : Tensor::zeros(whole, gy.dtype());
     plan.adjoint(gy.raw(), gx.raw(), gy.dtype());
     return Gradients{gx};

@@ -132,7 +132,6 @@ Tensor run(const Operator& entry, const Tensor& x_in, int dim_in, bool logarithm
     normalise(n, y.data<T>(), x.data<T>(), top.data(), sum.data(), logarithm);
   });
   record(name, {x}, y, [name, dim, logarithm, n, y](const Tensor& g) {
-    const CommScope backward_scope(name);
     const Tensor gx = Tensor::empty_like(g);
     const DeviceArray<double> total(n.count());
     dispatch_floating(g.dtype(), name, [&](auto* null) {
