@@ -12,6 +12,7 @@ struct Case {
   std::vector<Layout> layouts;
   DType type = DType::f64;
   testing::Roots roots = testing::Roots::outputs;
+  bool spoiled = false;      ///< whether an operand was made not to fit; it may fit all the same
   bool differences = false;  ///< whether finite differences are taken, under the layouts
 };
 
