@@ -165,22 +165,41 @@ Tensor promote(const Tensor& x, const Mesh& mesh) {
   return y;
 }
 
-Tensor scatter(const Tensor& global, const Layout& layout, DType type, int source) {
-  const CommScope scope("scatter");
+namespace {
+
+/// The source alone can tell whether its tensor fits: it tells the others, and all of them throw, or none.
+void check_scattered(const Tensor& global, const Layout& layout, DType type, int source) {
   const Mesh& mesh = layout.mesh();
+  require(source >= 0 && source < mesh.size(), "scatter", "found source {}, expected a rank of {}", source,
+          to_string(mesh));
+  const bool fits = mesh.rank() != source ||
+                    (global.defined() && global.shape() == layout.shape() && global.dtype() == type);
+  const std::string found = mesh.comm().broadcast_text(fits     ? ""
+                                                       : global ? describe(global)
+                                                                : "no tensor",
+                                                       source);
+  require(found.empty(), "scatter", "found {} on rank {}, expected {} {}", found, source, name_of(type),
+          to_string(layout));
+}
+
+}  // namespace
+
+Tensor scatter(const Tensor& global, const Layout& target, DType type, int source) {
+  const CommScope scope("scatter");
+  const Mesh& mesh = target.mesh();
+  const Layout layout = target.reduced();
+  check_scattered(global, layout, type, source);
   constexpr int tag = 77;
   Tensor local = Tensor::empty(layout, type);
   // The source sends each rank its box, cut out by a local plan, one after the other.
   auto cut = [&](int rank) {
-    const ExchangePlan plan(layout.shape(), need_of(layout.reduced(), rank));
+    const ExchangePlan plan(layout.shape(), need_of(layout, rank));
     const Tensor part = Tensor::empty(plan.destination_shape(), type);
     plan.forward(global.raw(), part.raw(), type);
     return part;
   };
   Communicator& comm = mesh.comm();
   if (mesh.rank() == source) {
-    require(global.defined() && global.shape() == layout.shape() && global.dtype() == type, "scatter",
-            "found {}, expected {}", describe(global), to_string(layout));
     for (int rank = 0; rank < mesh.size(); ++rank) {
       const Tensor part = cut(rank);
       if (rank == source) {
@@ -192,7 +211,7 @@ Tensor scatter(const Tensor& global, const Layout& layout, DType type, int sourc
   } else if (local.local_count() > 0) {
     device_receive(comm, local.raw(), local.local_count(), type, source, tag).wait();
   }
-  return local;
+  return redistribute(local, target);
 }
 
 Tensor from_local(const Tensor& local, const Layout& layout) {

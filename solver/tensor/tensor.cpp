@@ -286,6 +286,12 @@ Tensor Tensor::detach() const {
   return make(alias(*this));
 }
 
+void check_floating(const char* op, const Tensor& tensor) {
+  if (!is_floating(tensor.dtype())) {
+    fail(ExitCode::usage, op, "found element type {}, expected f32, f64 or bf16", name_of(tensor.dtype()));
+  }
+}
+
 std::string describe(const Tensor& tensor) {
   if (!tensor) return "undefined";
   if (tensor.is_shard()) return fmt::format("{} {}", name_of(tensor.dtype()), to_string(tensor.layout()));

@@ -1,28 +1,9 @@
 #include "tests/golden/partitions.hpp"
 
-#include <algorithm>
-#include <random>
+#include "tests/support/sharded.hpp"
 
 namespace tessera::golden {
 namespace {
-
-using Random = std::mt19937_64;
-
-Index pick(Random& random, Index lo, Index hi) {
-  return lo + static_cast<Index>(random() % static_cast<std::uint64_t>(hi - lo + 1));
-}
-
-Partition random_cuts(Random& random, Index extent, int parts, bool with_empty) {
-  std::vector<Index> points{0, extent};
-  for (int p = 1; p < parts; ++p) points.push_back(pick(random, 0, extent));
-  std::sort(points.begin(), points.end());
-  if (with_empty && parts > 1) {
-    const auto part = static_cast<std::size_t>(pick(random, 0, parts - 1));
-    const bool last = part + 2 == points.size();
-    points[last ? part : part + 1] = points[last ? part + 1 : part];
-  }
-  return Partition(points);
-}
 
 void factorise(int ranks, int axes, std::vector<int> sizes, std::vector<std::vector<int>>& all) {
   if (axes == 1) {
@@ -69,7 +50,8 @@ const std::vector<Mesh>& DomainMeshes::with_axes(int axes) {
 Layouts layouts_of(const OpCase& c, const Sharding& sharding, const Mesh& mesh, Cuts cuts,
                    std::uint64_t seed) {
   Layouts layouts;
-  Random random(seed);
+  testing::Random random(seed);
+  const testing::Cuts kind = cuts == Cuts::empty ? testing::Cuts::empty : testing::Cuts::uneven;
   std::map<std::pair<int, Index>, Partition> shared;
   for (const std::string& name : c.input_order) {
     if (!sharding.count(name)) continue;
@@ -83,9 +65,17 @@ Layouts layouts_of(const OpCase& c, const Sharding& sharding, const Mesh& mesh, 
         fail(ExitCode::input_file, c.name, "sharding of '{}': no dimension {}", name, dim);
       }
       const int parts = mesh.axis_size(a);
-      Partition partition = cuts == Cuts::even ? Partition::even(shape[dim], parts)
-                                               : random_cuts(random, shape[dim], parts, cuts == Cuts::empty);
-      if (cuts != Cuts::differ) partition = shared.emplace(std::pair{a, shape[dim]}, partition).first->second;
+      const auto draw = [&] {
+        return cuts == Cuts::even ? Partition::even(shape[dim], parts)
+                                  : testing::random_cuts(random, shape[dim], parts, kind);
+      };
+      Partition partition = draw();
+      const auto [first, is_first] = shared.emplace(std::pair{a, shape[dim]}, partition);
+      // Inputs of one extent are cut alike, or each unlike the first, where there are two ways to cut at all.
+      if (cuts != Cuts::differ) partition = first->second;
+      while (cuts == Cuts::differ && !is_first && partition == first->second && parts > 1 && shape[dim] > 0) {
+        partition = draw();
+      }
       placements.push_back(Shard(dim));
       partitions.push_back(partition);
     }

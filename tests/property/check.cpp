@@ -139,13 +139,13 @@ Case make_case(std::uint64_t seed, std::uint64_t number, bool always_differences
   c.op = generator.op;
   c.sample = generator.draw(draw);
   for (auto& o : c.sample.operands) o.differentiable = o.differentiable && !draw.one_in(6);
-  c.spoiled = c.sample.refusal.empty() && draw.one_in(20);
+  c.spoiled = c.sample.spoilable && c.sample.refusal.empty() && draw.one_in(20);
   if (c.spoiled) {
     spoil(draw,
           c.sample.operands[static_cast<std::size_t>(draw.dim(static_cast<int>(c.sample.operands.size())))]);
   }
   c.layouts = draw_layouts(draw, c.sample);
-  c.type = draw.one_in(5) ? DType::f32 : DType::f64;
+  c.type = draw.one_in(5) && !c.spoiled ? DType::f32 : DType::f64;
   c.roots = draw.one_in(3) ? testing::Roots::whole : testing::Roots::outputs;
   const bool chosen = draw.one_in(3) || always_differences;
   c.differences = chosen && c.sample.smooth && !c.spoiled && c.type == DType::f64 && c.sample.refusal.empty();

@@ -26,6 +26,28 @@ std::vector<int> Draw::some_dims(int dims, int least) {
   return all;
 }
 
+Shape Draw::regrouped(const Shape& shape) {
+  Shape result;
+  bool open = false;  // whether the last extent may still grow
+  for (const Index extent : shape) {
+    for (Index rest = extent, prime = 2; rest > 1; ++prime) {
+      for (; rest % prime == 0; rest /= prime) {
+        if (open && (one_in(2) || result.size() >= 6)) {
+          result.back() *= prime;
+        } else {
+          result.push_back(prime);
+        }
+        open = true;
+      }
+    }
+    if (one_in(8) && result.size() < 6) {
+      result.push_back(1);
+      open = false;
+    }
+  }
+  return result;
+}
+
 Values Draw::values(Index count) {
   return values(count, -1, 1);
 }
@@ -87,6 +109,7 @@ const Table& table() {
     add_shape(t);
     add_selection(t);
     add_redistribution(t);
+    add_chains(t);
     return t;
   }();
   return made;

@@ -36,6 +36,8 @@ class Draw {
   Shape shape(int dims, Index most, bool may_be_empty = false);
   /// A list of one number per axis, or sometimes one for all, or none where the operator has a default.
   Shape per_axis(int axes, Index lo, Index hi);
+  /// The prime factors of the extents of `shape`, multiplied up again at random, and extents of 1.
+  Shape regrouped(const Shape& shape);
   /// Some of the dimensions, in any order, each counted from either end; at least `least`.
   std::vector<int> some_dims(int dims, int least = 0);
 
@@ -58,6 +60,8 @@ class Draw {
 struct Sample : OperatorCase {
   /// Whether small steps of the operands stay clear of kinks.
   bool smooth = true;
+  /// Whether what is wrong with an operand is wrong in the same way where all operands are plain.
+  bool spoilable = true;
   /// Part of the error that this input is refused with; empty if it is legal.
   std::string refusal;
   /// Part of the error that some layouts of this input are refused with; empty if there are none.
@@ -75,7 +79,7 @@ struct Sample : OperatorCase {
 };
 
 struct Generator {
-  std::string op;  ///< as registered
+  std::string op;  ///< as registered, or what several operators make
   std::function<Sample(Draw&)> draw;
   int weight = 1;  ///< how often it comes in a round
 };
@@ -91,6 +95,7 @@ void add_norms(Table& table);
 void add_shape(Table& table);
 void add_selection(Table& table);
 void add_redistribution(Table& table);
+void add_chains(Table& table);
 /// All of them.
 const Table& table();
 

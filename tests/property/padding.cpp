@@ -51,6 +51,7 @@ Sample draw_crop(Draw& draw) {
   Sample s;
   s.text = to_string(box) + " target " + (target ? to_string(target) : "none");
   s.operand("x", x, draw.values(count(x)));
+  s.spoilable = !target;
   // A target is for shard tensors.
   s.op = [=](Inputs in) { return crop(in[0], box, in[0].is_shard() ? target : Layout()); };
   return s;

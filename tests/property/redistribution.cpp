@@ -12,6 +12,7 @@ namespace {
 Sample identity(Draw& draw, std::function<Outputs(const Tensor&)> op) {
   const Shape x = draw.shape(static_cast<int>(draw.in(0, 4)), 9, true);
   Sample s;
+  s.spoilable = false;
   s.operand("x", x, draw.values(count(x)));
   s.op = [op = std::move(op)](Inputs in) { return op(in[0]); };
   return s;
@@ -66,8 +67,9 @@ Sample draw_to_local(Draw& draw) {
 Sample draw_scatter(Draw& draw) {
   Sample s = identity(draw, nullptr);
   const Shape shape = s.operands[0].shape;
-  const Layout layout = draw_layout(draw, shape, testing::all_dims(shape), false);
+  const Layout layout = draw_layout(draw, shape, testing::all_dims(shape), true);
   const auto source = static_cast<int>(draw.in(0, draw.mesh().size() - 1));
+  s.spoilable = true;
   s.text = fmt::format("from rank {} to {}", source, to_string(layout));
   s.operands[0].dims.clear();
   s.operands[0].partial = false;

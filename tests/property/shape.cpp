@@ -24,33 +24,10 @@ Sample of_x(Draw& draw, const Shape& x, std::string text, std::function<Outputs(
   return s;
 }
 
-/// The prime factors of the extents of `shape`, multiplied up again at random; 1 where `shape` has none.
-Shape regrouped(Draw& draw, const Shape& shape) {
-  Shape result;
-  bool open = false;  // whether the last extent may still grow
-  for (const Index extent : shape) {
-    for (Index rest = extent, prime = 2; rest > 1; ++prime) {
-      for (; rest % prime == 0; rest /= prime) {
-        if (open && (draw.one_in(2) || result.size() >= 6)) {
-          result.back() *= prime;
-        } else {
-          result.push_back(prime);
-        }
-        open = true;
-      }
-    }
-    if (draw.one_in(8) && result.size() < 6) {
-      result.push_back(1);
-      open = false;
-    }
-  }
-  return result;
-}
-
 Sample draw_reshape(Draw& draw) {
   Shape x;
   for (Index d = draw.in(0, 5); d > 0; --d) x.push_back(draw.of<Index>({1, 2, 3, 4, 4, 5, 6, 8}));
-  Shape shape = regrouped(draw, x);
+  Shape shape = draw.regrouped(x);
   if (draw.one_in(32) && !x.empty() && !shape.empty()) {
     x[draw.dim(x.size())] = 0;
     shape[draw.dim(shape.size())] = 0;

@@ -39,6 +39,7 @@ int checked_axes(const char* op, const Tensor& x, const Tensor& weight, const Te
     fail(ExitCode::usage, op, "found input {}, weight {}{}, expected one element type", name_of(x.dtype()),
          name_of(weight.dtype()), bias ? fmt::format(", bias {}", name_of(bias.dtype())) : "");
   }
+  check_floating(op, x);
   return axes;
 }
 

@@ -226,6 +226,7 @@ struct Pair {
   static const Operator& checked(const Operator& entry, const Tensor& a, const Tensor& b) {
     require(a.dtype() == b.dtype(), entry.name.c_str(), "element types {} and {} differ", name_of(a.dtype()),
             name_of(b.dtype()));
+    check_floating(entry.name.c_str(), a);
     return entry;
   }
 };

@@ -173,6 +173,7 @@ void check(const Tensor& x, const Shape& size, InterpolateMode mode, bool align_
          "axis of (batch, *grid, channels)",
          to_string(size), to_string(x.shape()));
   }
+  check_floating("interpolate", x);
   if (align_corners && mode != InterpolateMode::linear && mode != InterpolateMode::cubic) {
     fail(ExitCode::usage, "interpolate", "align_corners is for the linear and cubic modes only");
   }

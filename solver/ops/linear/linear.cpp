@@ -20,6 +20,7 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     bad("x", x, "last dimension " + std::to_string(weight.dim(1)));
   if (bias && bias.shape() != Shape{weight.dim(0)})
     bad("bias", bias, "(" + std::to_string(weight.dim(0)) + ")");
+  for (const Tensor& t : {x, weight, bias ? bias : x}) check_floating("linear", t);
 }
 
 /// The weight brought to what x's layout can use: on each axis Replicate, cut along Cout (x Replicate) or

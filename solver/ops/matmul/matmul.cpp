@@ -154,6 +154,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     fail(ExitCode::usage, "matmul", "found {} and {}, expected (..., m, k) and (..., k, n) of one type",
          describe(a), describe(b));
   }
+  check_floating("matmul", a);
   Tensor y = product(row ? unsqueeze(a, 0) : a, column ? unsqueeze(b, 1) : b);
   if (column) y = squeeze(y, -1);
   if (row) y = squeeze(y, y.ndim() - (column ? 1 : 2));

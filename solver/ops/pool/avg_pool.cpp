@@ -32,6 +32,7 @@ const Operator& kAvgPool = register_operator({.name = "avg_pool",
 }  // namespace
 
 Tensor avg_pool(const Tensor& x_in, const PoolOptions& options) {
+  check_floating("avg_pool", x_in);
   const OperatorCall call(kAvgPool, {x_in});
   const Tensor& x = call[0];
   Shape padding;

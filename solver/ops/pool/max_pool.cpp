@@ -128,6 +128,7 @@ const Operator& kMaxPool = register_operator({.name = "max_pool",
 }  // namespace
 
 MaxPooled max_pool(const Tensor& x_in, const PoolOptions& options) {
+  check_floating("max_pool", x_in);
   const OperatorCall call(kMaxPool, {x_in});
   const Tensor& x = call[0];
   Shape padding;
