@@ -9,7 +9,7 @@
 namespace tessera::property {
 
 /// Ends the program, naming what was under way, where it takes longer than the limit: ranks that wait for
-/// messages that nobody sends.
+/// messages that nobody sends. Names it, too, where the program crashes.
 class Watchdog {
  public:
   Watchdog(int rank, std::chrono::seconds limit);

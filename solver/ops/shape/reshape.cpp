@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/shape/rearrange.hpp"
 #include "solver/ops/shape/shape.hpp"
 #include "solver/tensor/autograd.hpp"
 
@@ -137,13 +138,17 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 
 Tensor unsqueeze(const Tensor& x, int dim) {
   Shape shape = x.shape();
-  shape.insert(dim < 0 ? dim + x.ndim() + 1 : dim, 1);
+  const int own = dim < 0 ? dim + x.ndim() + 1 : dim;
+  if (own < 0 || own > x.ndim()) {
+    fail(ExitCode::usage, "unsqueeze", "dimension {} outside {}", dim, to_string(shape));
+  }
+  shape.insert(own, 1);
   return reshape(kUnsqueeze, x, shape);
 }
 
 Tensor squeeze(const Tensor& x, int dim) {
   Shape shape = x.shape();
-  const int own = dim < 0 ? dim + x.ndim() : dim;
+  const int own = checked_dim(x, dim, "squeeze");
   require(shape[own] == 1, "squeeze", "found extent {} of dimension {}, expected 1", shape[own], own);
   shape.erase(own);
   return reshape(kSqueeze, x, shape);

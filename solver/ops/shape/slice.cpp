@@ -3,6 +3,7 @@
 #include "parallel/exchange_plan.hpp"
 #include "solver/ops/registry/operator_call.hpp"
 #include "solver/ops/registry/rules.hpp"
+#include "solver/ops/shape/rearrange.hpp"
 #include "solver/ops/shape/shape.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/redistribute.hpp"
@@ -57,8 +58,7 @@ const Operator& kSelect = entry("select", "select(x, dim, index)", {{"dim", Move
 
 Tensor slice(const Tensor& x, int dim_in, Index start, Index stop, Index step) {
   const OperatorCall call(kSlice, {x});
-  const int dim = dim_in < 0 ? dim_in + x.ndim() : dim_in;
-  require(dim >= 0 && dim < x.ndim(), "slice", "dimension {} outside {}", dim_in, to_string(x.shape()));
+  const int dim = checked_dim(x, dim_in, "slice");
   require(step >= 1 && start >= 0 && start <= stop && stop <= x.dim(dim), "slice",
           "found {}:{}:{}, extent is {}", start, stop, step, x.dim(dim));
   const Index total = ceil_div(stop - start, step);
@@ -78,7 +78,7 @@ Tensor slice(const Tensor& x, int dim_in, Index start, Index stop, Index step) {
 
 Tensor select(const Tensor& x, int dim, Index index) {
   const OperatorCall call(kSelect, {x});
-  const int own = dim < 0 ? dim + x.ndim() : dim;
+  const int own = checked_dim(x, dim, "select");
   const Index at = index < 0 ? index + x.dim(own) : index;
   return squeeze(slice(x, own, at, at + 1), own);
 }
@@ -86,12 +86,13 @@ Tensor select(const Tensor& x, int dim, Index index) {
 std::vector<Tensor> split(const Tensor& x, int dim, std::span<const Index> sizes) {
   const OperatorCall call(kSplit, {x});
   std::vector<Tensor> parts;
+  const Index extent = x.dim(checked_dim(x, dim, "split"));
   Index at = 0;
   for (Index size : sizes) {
     parts.push_back(slice(x, dim, at, at + size));
     at += size;
   }
-  require(at == x.dim(dim), "split", "sizes add up to {}, extent is {}", at, x.dim(dim));
+  require(at == extent, "split", "sizes add up to {}, extent is {}", at, extent);
   return parts;
 }
 
