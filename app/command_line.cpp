@@ -157,6 +157,8 @@ class Parser {
     sub.add_option("-t,--walltime", words_.walltime, "checkpoint and stop before this time is up")
         ->type_name("HH:MM:SS");
     sub.add_flag("-n,--dry-run", line_.dry_run, "check everything, print the plan, write nothing");
+    sub.add_flag("--profile", line_.profile,
+                 "at the end, print where the first rank's time went, by operator, forward and backward");
     sub.add_flag("--comm-stats", line_.comm_stats,
                  "at the end, print the communication of all ranks by operator, forward and backward");
   }

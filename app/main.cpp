@@ -6,6 +6,7 @@
 #include "app/log.hpp"
 #include "io/hdf5/file.hpp"
 #include "parallel/runtime.hpp"
+#include "solver/tensor/operator_clock.hpp"
 
 namespace tessera {
 namespace {
@@ -18,7 +19,9 @@ int run(const CommPtr& world, const std::vector<std::string>& arguments) {
     return 0;
   }
   set_up_logging(invocation.line, world->rank());
+  if (invocation.line.profile) OperatorClock::global().enable();
   const int code = invocation.command->run(world, invocation.line);
+  if (invocation.line.profile && root) std::fputs(OperatorClock::global().report().c_str(), stdout);
   if (invocation.line.comm_stats) {
     const std::string report = CommStats::global().report(*world);
     if (root) std::fputs(report.c_str(), stdout);

@@ -28,6 +28,7 @@ struct CommandLine {
   bool quiet = false;
   bool verbose = false;
   bool comm_stats = false;  ///< print communication by operator at the end
+  bool profile = false;     ///< print the time of operators at the end
 };
 
 /// What `-r` continues from.

@@ -5,6 +5,7 @@
 
 #include "parallel/comm_stats.hpp"
 #include "solver/tensor/node.hpp"
+#include "solver/tensor/operator_clock.hpp"
 #include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
@@ -244,6 +245,7 @@ class Engine {
     const BackwardMulti backward = std::exchange(node.backward, nullptr);
     const BackwardScope scope(node.op.c_str());
     const CommScope comm_scope = CommScope::in_place(backward_name(node.caused_by));
+    const OperatorTimer timer(node.op, true);
     gradients = backward(grads);
     require(gradients.size() == node.inputs.size(), node.op.c_str(),
             "backward gave {} gradients for {} inputs", gradients.size(), node.inputs.size());

@@ -1,6 +1,7 @@
 #include "solver/train/data_parallel.hpp"
 
 #include "parallel/device_messages.hpp"
+#include "solver/tensor/operator_clock.hpp"
 
 namespace tessera {
 namespace {
@@ -51,6 +52,7 @@ void DataParallel::zero_grad() {
 }
 
 void DataParallel::finish() {
+  const OperatorTimer timer("gradient reducer", false);
   for (const Tensor& p : parameters_) p.grad();  // zero where nothing came
   for (auto& reducer : reducers_) reducer->finish();
 }

@@ -5,6 +5,7 @@
 
 #include "parallel/comm_stats.hpp"
 #include "solver/tensor/numeric.hpp"
+#include "solver/tensor/operator_clock.hpp"
 
 namespace tessera {
 namespace {
@@ -96,6 +97,7 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, OptimizerOptions optio
 }
 
 void Optimizer::step(double lr, double gradient_factor) {
+  const OperatorTimer timer("optimizer", false);
   const bool first = steps_ == 0;
   ++steps_;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -129,6 +131,7 @@ std::vector<NamedTensor> Optimizer::state() const {
 
 double gradient_norm(const std::vector<NamedTensor>& parameters) {
   const CommScope scope("gradient norm");
+  const OperatorTimer timer("gradient norm", false);
   // Plain gradients are whole on every rank; sharded ones add up over their mesh.
   double plain = 0, sharded = 0;
   Mesh mesh;

@@ -101,6 +101,15 @@ class Training(Program):
         with open(history) as file:
             return [json.loads(line)["step"] for line in file.read().split("\n")[:-1]]
 
+    def test_the_profile_accounts_for_all_of_the_time(self):
+        result = self.train("profiled", 2, "mesh.domain=2", "train.steps=5", "--profile")
+        rows = {line[:26].strip(): line[26:].split() for line in result.out.splitlines()}
+        for operator in ("conv", "group_norm_gelu", "conv_transpose", "optimizer", "other", "all"):
+            self.assertIn(operator, rows, result.text)
+        self.assertEqual(rows["conv"][2], "25")  # backward passes: five convolutions, five updates
+        shares = [float(row[-2]) for row in rows.values() if row and row[-1] == "%"]
+        self.assertAlmostEqual(sum(shares), 100, delta=2)
+
     def test_measured_cut_points_spare_a_slow_rank(self):
         # Wide enough that time goes by the rows that a rank has.
         wide = ("mesh.domain=2", "model.dim=64", "model.patch=1", "train.steps=60")

@@ -67,7 +67,11 @@ MissingShardRule::MissingShardRule(const Operator& op, std::span<const Tensor> o
                 ", expected layouts that its rule covers, or the fallback allowed") {}
 
 OperatorCall::OperatorCall(const Operator& op, std::span<const Tensor> operands, const std::any& parameters)
-    : op_(op), scope_(op.name), mesh_(mesh_of(op, operands)), operands_(operands.begin(), operands.end()) {
+    : op_(op),
+      scope_(op.name),
+      timer_(op.name, false),
+      mesh_(mesh_of(op, operands)),
+      operands_(operands.begin(), operands.end()) {
   if (!mesh_) return;
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     if (operands_[i] && !operands_[i].is_shard()) note_promotion(op, i, operands_[i], mesh_);

@@ -2,6 +2,7 @@
 
 #include "parallel/comm_stats.hpp"
 #include "solver/ops/registry/operator.hpp"
+#include "solver/tensor/operator_clock.hpp"
 #include "solver/tensor/redistribute.hpp"
 
 namespace tessera {
@@ -83,6 +84,7 @@ class OperatorCall {
 
   const Operator& op_;
   CommScope scope_;
+  OperatorTimer timer_;
   Mesh mesh_;  ///< of the shard operands; none if all are plain
   std::vector<Tensor> operands_;
   Layout result_;
