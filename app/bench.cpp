@@ -5,6 +5,7 @@
 
 #include "app/bench/models.hpp"
 #include "app/bench/report.hpp"
+#include "app/bench/suite.hpp"
 #include "app/commands.hpp"
 #include "app/text_table.hpp"
 #include "io/agree.hpp"
@@ -147,6 +148,7 @@ Schema bench_schema() {
         .help(
             "write the weights and samples with which a train-step starts into this folder (tests/peer reads "
             "them)");
+    s.boolean("suite").defaults(false).help("the figures that the program is held to, against their marks");
     s.text("json").optional().help("write everything to this file, too");
     s.text("plot").optional().help("draw the rates as PNG");
   });
@@ -163,7 +165,14 @@ std::string bench_details() {
 
 int bench_command(const CommPtr& world, const CommandLine& line) {
   const Deck options = Deck::parse(bench_schema(), {}, line.overrides);
-  if (line.files.empty()) fail(ExitCode::usage, kWhere, "no kinds: expected tessera bench KIND ...");
+  if (options.get<bool>("suite")) {
+    Runner runner(world, read_runner_options(options));
+    const std::string table = run_suite(runner);
+    run_on_root(*world, [&] { std::fputs((machine_text(world->size()) + "\n" + table).c_str(), stdout); });
+    return static_cast<int>(ExitCode::done);
+  }
+  if (line.files.empty())
+    fail(ExitCode::usage, kWhere, "no kinds: expected tessera bench KIND ..., or --suite");
   const std::vector<Case> cases = read_sweep(options, line.files, world->size()).cases();
   Runner runner(world, read_runner_options(options));
   std::vector<Row> rows;
