@@ -1,5 +1,7 @@
 #include "tests/property/check.hpp"
 
+#include <algorithm>
+
 #include "tests/property/layouts.hpp"
 #include "tests/support/world.hpp"
 
@@ -51,7 +53,9 @@ void spoil(Draw& draw, OperatorCase::Operand& o) {
     o.type = draw.of<DType>({DType::f32, DType::f64, DType::i32, DType::i64, DType::u8});
     o.differentiable = o.differentiable && is_floating(*o.type);
   }
-  o.values.resize(static_cast<std::size_t>(count(shape)), 0.5);
+  const auto needed = static_cast<std::size_t>(count(shape));
+  o.values.resize(std::min(o.values.size(), needed));
+  while (o.values.size() < needed) o.values.push_back(draw.values(1)[0]);
   if (!o.dims.empty()) o.dims = testing::all_dims(shape);
 }
 

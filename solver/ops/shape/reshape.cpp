@@ -65,6 +65,8 @@ Move move_of(const Shape& in, const Shape& out, const std::vector<Group>& groups
   Move move;
   for (const Group& g : groups) {
     if (dim < g.in_lo || dim >= g.in_hi || g.out_lo == g.out_hi) continue;
+    // Without elements the two sides need not agree.
+    if (product(in, g.in_lo, g.in_hi) != product(out, g.out_lo, g.out_hi)) return move;
     if (product(in, g.in_lo, dim) != 1) return move;  // not the leading one: rows of several ranks interleave
     move.out_dim = leading(out, g.out_lo, g.out_hi);
     const Index inner_in = product(in, dim + 1, g.in_hi);
