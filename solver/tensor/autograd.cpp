@@ -170,6 +170,8 @@ bool Tensor::is_leaf() const {
 Tensor Tensor::grad() const {
   if (!impl_->autograd) return {};
   AutogradMeta& meta = *impl_->autograd;
+  // An operator's contribution lies there already, which counts once it is accumulated.
+  if (meta.grad_is_lent && is_accumulating()) return as_gradient(Tensor::zeros_like(meta.grad));
   if (meta.grad_is_stale) meta.grad.zero();
   meta.grad_is_stale = meta.grad_is_lent = false;
   return meta.grad;

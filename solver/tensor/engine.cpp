@@ -35,17 +35,25 @@ struct Goal {
 };
 
 thread_local bool t_accumulates = false;
+thread_local int t_accumulating = 0;  // passes under way that do
 
 /// Says for as long as it lives whether leaves are accumulated into.
 class AccumulateScope {
  public:
-  explicit AccumulateScope(bool accumulates) : outer_(t_accumulates) { t_accumulates = accumulates; }
-  ~AccumulateScope() { t_accumulates = outer_; }
+  explicit AccumulateScope(bool accumulates) : outer_(t_accumulates), own_(accumulates) {
+    t_accumulates = accumulates;
+    t_accumulating += own_;
+  }
+  ~AccumulateScope() {
+    t_accumulates = outer_;
+    t_accumulating -= own_;
+  }
   AccumulateScope(const AccumulateScope&) = delete;
   AccumulateScope& operator=(const AccumulateScope&) = delete;
 
  private:
   bool outer_;
+  int own_;
 };
 
 bool shares_storage(const Tensor& a, const Tensor& b) {
@@ -316,6 +324,7 @@ class Engine {
     } else if (!shares_storage(meta.grad, grad)) {
       meta.grad.copy_from(grad);
     }
+    meta.grad.mark_written();
     meta.grad_is_stale = meta.grad_is_lent = false;
     for (const auto& hook : meta.post_hooks) hook();
   }
@@ -355,6 +364,10 @@ Gradients captured(Goal goal, const Tensor& output, const Tensor& cotangent, std
 
 bool accumulates_into_leaves() {
   return t_accumulates;
+}
+
+bool is_accumulating() {
+  return t_accumulating > 0;
 }
 
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> cotangents) {

@@ -104,6 +104,8 @@ class BackwardScope {
 
 /// True while a backward pass of this thread runs that accumulates into leaves.
 bool accumulates_into_leaves();
+/// The same, of the passes that the running one is part of as well.
+bool is_accumulating();
 
 /// Throws (usage) where `t` is out of date inside a BackwardScope. data() and raw() call it.
 void check_unmodified(const Tensor& t);

@@ -173,6 +173,23 @@ TEST(Registry, WithoutARuleOperandsAreMadeWholeAndTheCallIsCounted) {
   CommStats::global().reset();
   expect_scaled(kRuleless, layout, {});
   EXPECT_EQ(CommStats::global().total(CommStats::kFallback).calls, 1U);
+  const Tensor x = Tensor::zeros(layout, DType::f64), beta = Tensor::full({4}, 1, DType::f64);
+  EXPECT_EQ(scaled(kRuleless, x, beta).layout(), Layout::replicated(layout.mesh(), layout.shape()));
+}
+
+const Operator& kKept = register_operator(
+    {.name = "test_kept", .signature = "kept(x, beta)", .family = "test", .rule = keep_rule()});
+
+TEST(Registry, ARuleThatLeavesTheResultOpenGivesItTheLayoutOfTheOperandThatIsCut) {
+  const Mesh mesh = line();
+  const Shape shape{5, 3, 4};
+  for (const int dim : {0, 1}) {
+    const Layout layout = Layout::even(mesh, {Shard(dim)}, shape);
+    expect_scaled(kKept, layout, {});
+    expect_scaled(kKept, layout, Layout::replicated(mesh, {4}));
+  }
+  const Tensor x = cut(mesh, shape, 0, DType::f64), beta = cut(mesh, {4}, 0, DType::f64);
+  EXPECT_THROW(scaled(kKept, x, beta), Error);
 }
 
 TEST(Registry, TheFallbackCanBeForbiddenAndARuleRegisteredLater) {
@@ -247,6 +264,11 @@ TEST(IndexRule, CutsSharedDimensionsAndLeavesContractedOnesPending) {
   EXPECT_EQ(s.operands[1].placement(0), Shard(0));
   EXPECT_EQ(s.operands[1].partition(0), a.layout().partition(0));
   EXPECT_EQ(s.result.placement(0), Partial());
+}
+
+TEST(IndexRule, ExtentsThatDisagreeAreRefused) {
+  const std::vector<Tensor> operands{cut(line(), {6, 4}, 1), Tensor::full({5, 5}, 1)};
+  EXPECT_THROW(index_rule("m k, k n -> m n")(operands, {}), Error);
 }
 
 TEST(IndexRule, MarkedDimensionsAreMadeWhole) {

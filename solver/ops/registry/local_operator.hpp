@@ -12,8 +12,9 @@ using LocalBackward =
     std::function<Gradients(std::span<const Tensor> operands, const Tensor& result, const Tensor& grad)>;
 
 /// Runs an operator whose rule leaves nothing to move (index_rule, keep_rule): each rank runs the local
-/// kernel on its parts. `shape` is the global shape of the result. Gradients of operands that are whole where
-/// others are cut are summed over the mesh. Empty parts are passed on: kernels must take them.
+/// kernel on its parts. `shape` is the global shape of the result (OperatorCall::empty_result). Gradients of
+/// operands that are whole where others are cut are summed over the mesh. Empty parts are passed on: kernels
+/// must take them.
 Tensor apply_locally(const OperatorCall& call, const Shape& shape, const LocalForward& forward,
                      LocalBackward backward);
 

@@ -106,6 +106,23 @@ void OperatorCall::place(const Sharding& sharding) {
   result_ = sharding.result;
 }
 
+Tensor OperatorCall::empty_result(const Shape& shape, DType type) const {
+  if (!mesh_) return Tensor::empty(shape, type);
+  if (result_) return Tensor::empty(result_, type);
+  Layout layout = Layout::replicated(mesh_, shape);
+  int deciding = 0;
+  for (const Tensor& t : operands_) {
+    if (!t || !t.is_shard() || t.layout().is_replicated()) continue;
+    layout = t.layout();
+    ++deciding;
+  }
+  if (deciding > 1 || layout.shape() != shape) {
+    fail(ExitCode::usage, op_.name, "the rule does not say how the result {} lies: found {}",
+         to_string(shape), list(operands_));
+  }
+  return Tensor::empty(layout, type);
+}
+
 Layout OperatorCall::gradient_layout(int i) const {
   const Tensor& own = (*this)[i];
   if (!mesh_) return {};

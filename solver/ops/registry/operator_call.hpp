@@ -67,12 +67,13 @@ class OperatorCall {
   std::span<const Tensor> operands() const { return operands_; }
   /// An operand as a shard tensor (Replicate if it has stayed plain), where any operand is one.
   Tensor on_mesh(int i) const { return mesh_ ? promote((*this)[i], mesh_) : (*this)[i]; }
-  /// The layout of the result as the rule has it; undefined where all operands are plain.
+  /// The layout of the result as the rule has it; undefined where that leaves it open, or all operands are
+  /// plain.
   const Layout& result_layout() const { return result_; }
-  /// Uninitialised storage for the result: `shape` is used where all operands are plain.
-  Tensor empty_result(const Shape& shape, DType type) const {
-    return result_ ? Tensor::empty(result_, type) : Tensor::empty(shape, type);
-  }
+  /// Uninitialised storage for the result, of global shape `shape`; plain where all operands are. Where the
+  /// rule leaves its layout open, that of the only operand that is cut or pending, Replicate if none is;
+  /// throws (usage) where that operand has another shape, or there are several.
+  Tensor empty_result(const Shape& shape, DType type) const;
   /// The layout of an operand's gradient as each rank computes it from its part of the cotangent: as the
   /// operand where that is cut; Partial(sum) on an axis where it is whole and another operand or the result
   /// is cut or pending. Undefined where all operands are plain.

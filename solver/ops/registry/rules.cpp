@@ -119,6 +119,8 @@ class Solution {
       extents_.emplace_back(name, extent);
     else if (at->second == 1)
       at->second = extent;
+    else if (extent != 1 && extent != at->second)
+      fail(ExitCode::usage, "index_rule", "dimension {} has extent {} and {}", name, at->second, extent);
   }
 
   Index extent_of(const std::string& name) const {
