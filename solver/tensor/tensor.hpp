@@ -141,8 +141,8 @@ struct Tensor::Impl {
   std::uint64_t seen = 0;                  // of these, when this handle was made or last written through
 };
 
-/// Throws (usage) unless the elements are floating. For operators whose kernels do not run where a rank has no
-/// elements: all ranks refuse other types alike.
+/// Throws (usage) unless the elements are floating. For operators whose kernels do not run where a rank has
+/// no elements: all ranks refuse other types alike.
 void check_floating(const char* op, const Tensor& tensor);
 
 /// Calls `body` with a null pointer of the C++ type of `type` (float, double or bfloat16); throws for
