@@ -142,7 +142,9 @@ class Parser {
 
   void add_plan_options(CLI::App& sub) {
     sub.add_option("-i,--input", words_.input, "the deck, instead of as an argument")->type_name("DECK");
-    sub.add_option("--ranks", line_.ranks, "ranks to plan for; default: those of this run")
+    sub.add_option(
+           "--ranks", line_.ranks,
+           "ranks to plan for; default: as many as the deck's mesh multiplies to, else those of this run")
         ->type_name("N")
         ->check(CLI::PositiveNumber);
   }

@@ -17,6 +17,14 @@ Index states_of(const OptimizerOptions& o) {
   return o.momentum != 0 ? 1 : 0;
 }
 
+/// As many as the mesh multiplies to; `otherwise` where it leaves a size open.
+int ranks_of_deck(const Deck& deck, int otherwise) {
+  int ranks = deck.get<int>("mesh.ddp");
+  for (const int size : deck.get<std::vector<int>>("mesh.domain"))
+    ranks = size < 0 || ranks < 0 ? -1 : ranks * size;
+  return ranks > 0 ? ranks : otherwise;
+}
+
 }  // namespace
 
 TrainingPlan make_plan(const Deck& deck, const DataSet& data, int ranks) {
@@ -48,7 +56,8 @@ TrainingPlan make_plan(const Deck& deck, const DataSet& data, int ranks) {
 int plan(const CommPtr& world, const CommandLine& line) {
   const Run run(world, line, train_schema());
   const DataSet data = open_data(run.deck());
-  TrainingPlan plan = make_plan(run.deck(), data, line.ranks.value_or(world->size()));
+  TrainingPlan plan =
+      make_plan(run.deck(), data, line.ranks.value_or(ranks_of_deck(run.deck(), world->size())));
   plan.model.recompute = choose_recompute(run.deck(), plan, *world).blocks;
   if (run.is_root()) run.say(plan_text(plan));
   return static_cast<int>(ExitCode::done);

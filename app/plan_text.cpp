@@ -7,20 +7,13 @@
 
 #include "app/plan_cost.hpp"
 #include "parallel/mesh_axes.hpp"
+#include "parallel/units.hpp"
 #include "solver/train/trainer.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr int kMostBoxes = 16;  ///< more ranks than these are not listed one by one
-
-std::string bytes_text(Index bytes) {
-  const double kib = static_cast<double>(bytes) / 1024;
-  if (bytes < 10 * 1024) return fmt::format("{} B", bytes);
-  if (kib < 10 * 1024) return fmt::format("{:.1f} KiB", kib);
-  if (kib < 10 * 1024 * 1024) return fmt::format("{:.1f} MiB", kib / 1024);
-  return fmt::format("{:.1f} GiB", kib / 1024 / 1024);
-}
 
 std::string operations_text(double operations) {
   const char* units[] = {"", " kflop", " Mflop", " Gflop", " Tflop", " Pflop"};
@@ -127,7 +120,8 @@ std::string memory_text(const TrainingPlan& p, const std::vector<Column>& column
                         const std::vector<RankCost>& costs) {
   Table table("memory of a rank", columns);
   const auto row = [&](const std::string& title, const auto& bytes) {
-    table.row("  " + title, costs, [&](const RankCost& c) { return bytes_text(bytes(c)); });
+    table.row("  " + title, costs,
+              [&](const RankCost& c) { return bytes_text(static_cast<double>(bytes(c))); });
   };
   row("parameters", [](const RankCost& c) { return c.parameter_bytes; });
   row("gradients", [](const RankCost& c) { return c.gradient_bytes(); });
@@ -221,7 +215,8 @@ std::string traffic_text(const TrainingPlan& p, const Boxes& boxes, const std::v
     table.row(fmt::format("  {} {}", key.first, key.second), tables, [&key = key](const TrafficTable& t) {
       const auto at = t.find(key);
       return at == t.end() ? std::string("-")
-                           : fmt::format("{} x, {}", at->second.calls, bytes_text(at->second.bytes));
+                           : fmt::format("{} x, {}", at->second.calls,
+                                         bytes_text(static_cast<double>(at->second.bytes)));
     });
   }
   return table.text();

@@ -80,16 +80,6 @@ std::string info_text(const std::string& path, const InfoOptions& options, const
   return world->broadcast_text(text);
 }
 
-std::string bytes_text(double bytes) {
-  const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  while (bytes >= 1024 && unit < 4) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{:.0f} bytes", bytes) : fmt::format("{:.1f} {}", bytes, units[unit]);
-}
-
 Schema post_info_schema() {
   return Schema("Options of `tessera post info`", [](Section& s) {
     s.integer("steps").min(-1).defaults(Index{64}).help(

@@ -26,7 +26,4 @@ std::string safetensors_info(const std::string& path, const InfoOptions& options
 std::string run_info(const std::filesystem::path& folder);
 std::string history_info(const std::filesystem::path& path);
 
-/// "1.5 MiB".
-std::string bytes_text(double bytes);
-
 }  // namespace tessera

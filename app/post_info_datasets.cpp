@@ -9,6 +9,7 @@
 #include "app/value_figures.hpp"
 #include "io/fields/slab.hpp"
 #include "io/hdf5/file.hpp"
+#include "parallel/units.hpp"
 
 namespace tessera {
 namespace {

@@ -10,6 +10,7 @@
 #include "io/fields/field_writer.hpp"
 #include "io/fields/well_source.hpp"
 #include "parallel/layout.hpp"
+#include "parallel/units.hpp"
 
 namespace tessera {
 namespace {

@@ -10,6 +10,7 @@
 #include "io/atomic_file.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/safetensors/safetensors.hpp"
+#include "parallel/units.hpp"
 
 namespace tessera {
 namespace {

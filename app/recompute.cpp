@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "app/plan_cost.hpp"
+#include "parallel/units.hpp"
 
 namespace tessera {
 namespace {
@@ -45,8 +46,8 @@ RecomputeChoice choose_recompute(const Deck& deck, const TrainingPlan& plan, Com
   const double limit = given ? *given * kGib : share_of_memory(world);
   const auto needed = static_cast<double>(largest_device_bytes(plan, false));
   const bool blocks = needed > limit;
-  return {blocks, fmt::format("{:.3g} of {:.3g} GiB needed on a rank: blocks are {}recomputed", needed / kGib,
-                              limit / kGib, blocks ? "" : "not ")};
+  return {blocks, fmt::format("{} needed on a rank, {} there: blocks are {}recomputed", bytes_text(needed),
+                              bytes_text(limit), blocks ? "" : "not ")};
 }
 
 }  // namespace tessera

@@ -8,6 +8,7 @@
 
 #include "parallel/comm_stats.hpp"
 #include "parallel/communicator.hpp"
+#include "parallel/units.hpp"
 
 namespace tessera {
 namespace {
@@ -22,15 +23,6 @@ struct Row {
 };
 
 using Cells = std::array<std::string, 6>;
-
-std::string bytes_text(std::uint64_t bytes) {
-  const char* units[] = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  double value = static_cast<double>(bytes) / 1024;
-  int unit = 0;
-  for (; value >= 1024 && unit < 3; ++unit) value /= 1024;
-  return fmt::format("{:.1f} {}", value, units[unit]);
-}
 
 std::string time_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.2f} ms", 1e3 * seconds) : fmt::format("{:.2f} s", seconds);
@@ -79,8 +71,8 @@ Cells cells_of(const Row& row) {
   return {row.key.first.empty() ? "(outside operators)" : row.key.first,
           row.key.second,
           std::to_string(row.calls),
-          bytes_text(row.most_bytes),
-          bytes_text(row.bytes),
+          bytes_text(static_cast<double>(row.most_bytes)),
+          bytes_text(static_cast<double>(row.bytes)),
           time_text(row.seconds)};
 }
 

@@ -14,6 +14,7 @@
 #include "app/text_table.hpp"
 #include "io/plot/line_plot.hpp"
 #include "io/version.hpp"
+#include "parallel/units.hpp"
 
 namespace tessera::bench {
 namespace {
@@ -132,11 +133,6 @@ std::string rate_text(double rate, const std::string& unit) {
   if (rate <= 0) return "";
   const char* const prefixes[] = {"", "k", "M", "G", "T"};
   return scaled(rate, prefixes, 5, 1000) + unit;
-}
-
-std::string bytes_text(double bytes) {
-  const char* const units[] = {"B", "KiB", "MiB", "GiB"};
-  return scaled(bytes, units, 4, 1024);
 }
 
 std::string table_text(const std::vector<Row>& rows) {

@@ -7,10 +7,9 @@ namespace tessera::bench {
 /// Processor, cores, threads of a rank and version: what figures depend on.
 std::string machine_text(int ranks);
 
-/// "12.3 ms", "195 Gflop/s", "8.1 MiB".
+/// "12.3 ms", "195 Gflop/s".
 std::string time_text(double seconds);
 std::string rate_text(double rate, const std::string& unit);
-std::string bytes_text(double bytes);
 
 std::string table_text(const std::vector<Row>& rows);
 std::string json_text(const std::vector<Row>& rows, int ranks);

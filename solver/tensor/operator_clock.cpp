@@ -52,8 +52,9 @@ std::string OperatorClock::report() const {
   const auto total = [](const Row& r) { return r.second.forward.seconds + r.second.backward.seconds; };
   std::sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) { return total(a) > total(b); });
   const double all = elapsed();
-  std::string text = fmt::format("{:<26}{:>10}{:>12}{:>10}{:>12}{:>9}\n", "operator", "forward", "seconds",
-                                 "backward", "seconds", "share");
+  std::string text = "time of the first rank by operator, waits included\n";
+  text += fmt::format("{:<26}{:>10}{:>12}{:>10}{:>12}{:>9}\n", "operator", "forward", "seconds", "backward",
+                      "seconds", "share");
   double other = all;
   for (const Row& row : rows) {
     const Entry& e = row.second;

@@ -75,7 +75,7 @@ TEST(PostInfo, OfCheckpointsAndRuns) {
   });
   const std::string checkpoint = info_text(saved.string(), {}, world());
   has(checkpoint, "checkpoint after 40 updates");
-  has(checkpoint, "model      1 arrays, 6 numbers, 24 bytes");
+  has(checkpoint, "model      1 arrays, 6 numbers, 24 B");
   has(checkpoint, "best_step  20");
   has(checkpoint, "deck       2 lines (all=true prints them)");
   EXPECT_EQ(checkpoint.find("optimizer.m"), std::string::npos);
