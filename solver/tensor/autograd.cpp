@@ -182,6 +182,7 @@ void Tensor::set_grad(Tensor grad) const {
   meta.grad_is_stale = meta.grad_is_lent = false;
 }
 void Tensor::forget_grad() const {
+  require(!accumulates_into_leaves(), "forget_grad", "found a backward pass under way, expected none");
   AutogradMeta& meta = meta_of(*this);
   meta.grad_is_stale = meta.grad.defined();
   meta.grad_is_lent = false;

@@ -252,6 +252,7 @@ TEST(IndexRule, TextThatMakesNoSenseIsRefused) {
   EXPECT_THROW(index_rule("a b"), Error);
   EXPECT_THROW(index_rule("a ... -> a"), Error);
   EXPECT_THROW(index_rule("a 1 -> a"), Error);
+  EXPECT_THROW(index_rule("a a -> a"), Error);
 }
 
 TEST(IndexRule, CutsSharedDimensionsAndLeavesContractedOnesPending) {

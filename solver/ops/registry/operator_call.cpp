@@ -132,7 +132,7 @@ Layout OperatorCall::gradient_layout(int i) const {
       builder.like(own.layout(), a);
       continue;
     }
-    const auto divides_work = [a](const Layout& l) { return l && l.placement(a).is_shard(); };
+    const auto divides_work = [a](const Layout& l) { return l && !l.placement(a).is_replicate(); };
     const bool divided =
         divides_work(result_) || std::any_of(operands_.begin(), operands_.end(),
                                              [&](const Tensor& t) { return t && divides_work(t.layout()); });

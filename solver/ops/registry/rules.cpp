@@ -40,6 +40,9 @@ Term parse_term(const std::string& text, std::vector<std::string>& whole) {
     if (word.empty() || !std::isalpha(static_cast<unsigned char>(word[0]))) {
       fail(ExitCode::usage, "index_rule", "found `{}` in `{}`, expected a name", word, text);
     }
+    if (std::find(term.names.begin(), term.names.end(), word) != term.names.end()) {
+      fail(ExitCode::usage, "index_rule", "found `{}` twice in `{}`, expected each name once", word, text);
+    }
     term.names.push_back(word);
   }
   return term;
