@@ -98,9 +98,10 @@ PoolOptions pool_options(Arguments& a) {
 
 Tensors run_interpolate(Arguments& a) {
   const std::map<std::string, InterpolateMode> modes{
-      {"nearest", InterpolateMode::nearest}, {"linear", InterpolateMode::linear},
-      {"bilinear", InterpolateMode::linear}, {"trilinear", InterpolateMode::linear},
-      {"bicubic", InterpolateMode::cubic},   {"area", InterpolateMode::area}};
+      {"nearest", InterpolateMode::nearest},  {"nearest-exact", InterpolateMode::nearest_exact},
+      {"linear", InterpolateMode::linear},    {"bilinear", InterpolateMode::linear},
+      {"trilinear", InterpolateMode::linear}, {"bicubic", InterpolateMode::cubic},
+      {"area", InterpolateMode::area}};
   const std::string mode = a.text("mode");
   if (!modes.count(mode)) fail(ExitCode::input_file, "interpolate", "unknown mode '{}'", mode);
   const bool align_corners = a.has("align_corners") && a.flag("align_corners", false);

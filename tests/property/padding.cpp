@@ -65,10 +65,10 @@ Sample draw_interpolate(Draw& draw) {
     size.push_back(draw.one_in(3) ? draw.in(1, 3) : draw.in(1, 2 * x.back() + 3));
   }
   x.push_back(draw.in(1, 3));
-  const auto mode = static_cast<InterpolateMode>(draw.in(0, 3));
+  const auto mode = static_cast<InterpolateMode>(draw.in(0, 4));
   const bool smooth_mode = mode == InterpolateMode::linear || mode == InterpolateMode::cubic;
   const bool align_corners = smooth_mode && draw.one_in(2);
-  const char* names[] = {"nearest", "linear", "cubic", "area"};
+  const char* names[] = {"nearest", "nearest-exact", "linear", "cubic", "area"};
   Sample s;
   s.text = fmt::format("size {} mode {} align_corners {}", to_string(size), names[static_cast<int>(mode)],
                        align_corners);

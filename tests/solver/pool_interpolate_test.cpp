@@ -119,18 +119,32 @@ TEST(Pool, RefusesWhatDoesNotFit) {
   EXPECT_THROW(max_pool(x, {.kernel = {0}}), Error);
 }
 
+TEST(Interpolate, NearestTakesTheInputUnderTheLeftEndAndExactUnderTheMiddle) {
+  // torch.nn.functional.interpolate of 0 .. 4 to 3 and to 7 elements.
+  const Tensor x = testing::tensor_of({0, 1, 2, 3, 4}, Shape{1, 5, 1});
+  const auto values = [&](Index size, InterpolateMode mode) {
+    return testing::values_of(interpolate(x, {size}, mode));
+  };
+  using Values = std::vector<double>;
+  EXPECT_EQ(values(3, InterpolateMode::nearest), (Values{0, 1, 3}));
+  EXPECT_EQ(values(3, InterpolateMode::nearest_exact), (Values{0, 2, 4}));
+  EXPECT_EQ(values(7, InterpolateMode::nearest), (Values{0, 0, 1, 2, 2, 3, 4}));
+  EXPECT_EQ(values(7, InterpolateMode::nearest_exact), (Values{0, 1, 1, 2, 3, 3, 4}));
+}
+
 TEST(Interpolate, EveryLayoutEqualsOneProcess) {
   for (std::uint64_t seed = 0; seed < 36; ++seed) {
     Random random(seed + 90);
     const int axes = static_cast<int>(seed % 3) + 1;
-    const auto mode = static_cast<InterpolateMode>(seed % 4);
-    const bool aligned = (seed % 4 == 1 || seed % 4 == 2) && seed % 8 < 4;
+    const auto mode = static_cast<InterpolateMode>(seed % 5);
+    const bool smooth = mode == InterpolateMode::linear || mode == InterpolateMode::cubic;
+    const bool aligned = smooth && seed % 2 == 0;
     OperatorCase c;
     const Shape shape = random_shape(random, axes);
     Shape size;
     for (int a = 0; a < axes; ++a) size.push_back(pick(random, 1, 2 * shape[a + 1] + 1));
     c.text = "interpolate " + to_string(shape) + " to " + to_string(size) + " mode " +
-             std::to_string(seed % 4) + (aligned ? " aligned" : "");
+             std::to_string(seed % 5) + (aligned ? " aligned" : "");
     c.add(random, "x", shape, all_dims(shape));
     c.op = [=](std::span<const Tensor> in) { return interpolate(in[0], size, mode, aligned); };
     check(c, random);

@@ -35,7 +35,9 @@ struct Axis {
 
 void Axis::add_nearest(AxisTaps& taps, Index o) const {
   Index i = o;
-  if (size == 2 * n) {
+  if (mode == InterpolateMode::nearest_exact) {
+    i = static_cast<Index>(std::floor((float(o) + 0.5f) * (float(n) / float(size))));
+  } else if (size == 2 * n) {
     i = o / 2;
   } else if (size != n) {
     i = static_cast<Index>(std::floor(float(o) * (float(n) / float(size))));
@@ -72,6 +74,7 @@ AxisTaps Axis::taps_of(Range outputs) const {
   for (Index o = outputs.lo; o < outputs.hi; ++o) {
     switch (mode) {
       case InterpolateMode::nearest:
+      case InterpolateMode::nearest_exact:
         add_nearest(taps, o);
         break;
       case InterpolateMode::linear:

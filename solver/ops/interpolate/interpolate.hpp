@@ -5,10 +5,11 @@
 namespace tessera {
 
 enum class InterpolateMode : std::uint8_t {
-  nearest,  ///< input floor(o * n / size), in single precision as torch computes it
-  linear,   ///< linear, bilinear, trilinear: a product over the axes
-  cubic,    ///< convolution with a = -0.75 (Keys, 1981), the edges repeated
-  area,     ///< averages of the inputs that an output covers (adaptive average pooling)
+  nearest,        ///< input floor(o * n / size), in single precision as torch computes it
+  nearest_exact,  ///< input floor((o + 1/2) * n / size), likewise
+  linear,         ///< linear, bilinear, trilinear: a product over the axes
+  cubic,          ///< convolution with a = -0.75 (Keys, 1981), the edges repeated
+  area,           ///< averages of the inputs that an output covers (adaptive average pooling)
 };
 
 /// Resamples the grid axes of (batch, *grid, channels) to `size`. `align_corners` (linear, cubic): the first
