@@ -179,7 +179,7 @@ Layout Layout::with_extent(int dim, Index extent) const {
 }
 
 Layout Layout::reduced() const {
-  if (!has_partial()) return *this;
+  if (!impl_ || !has_partial()) return *this;
   Placements placements = impl_->placements;
   for (Placement& placement : placements) placement = placement.is_partial() ? Replicate() : placement;
   return Layout(impl_->mesh, placements, impl_->shape, impl_->partitions);

@@ -218,9 +218,7 @@ void Tensor::backward(Tensor cotangent) const {
 }
 
 Tensor contribution_storage(const Tensor& parameter, const Layout& layout, DType type) {
-  const auto own = [&] {
-    return layout ? Tensor::empty(layout, type) : Tensor::empty(parameter.shape(), type);
-  };
+  const auto own = [&] { return Tensor::empty(layout, parameter.shape(), type); };
   if (!accumulates_into_leaves() || !parameter.is_leaf() || parameter.is_shard()) return own();
   AutogradMeta& meta = meta_of(parameter);
   const bool observed = meta.accumulator && !meta.accumulator->outputs[0].hooks.empty();

@@ -74,8 +74,7 @@ void fill_any(const Tensor& tensor, const CounterRandom& random, Kind kind, doub
     case DType::f64:
       return fill<double>(tensor, random, kind, offset, scale);
     case DType::bf16: {  // drawn in single precision, then rounded
-      const Tensor single = tensor.is_shard() ? Tensor::empty(tensor.layout(), DType::f32)
-                                              : Tensor::empty(tensor.shape(), DType::f32);
+      const Tensor single = Tensor::empty(tensor.layout(), tensor.shape(), DType::f32);
       fill<float>(single, random, kind, offset, scale);
       return tensor.copy_from(single.to(DType::bf16));
     }

@@ -107,6 +107,14 @@ Tensor Tensor::zeros(const Layout& layout, DType type) {
   return t;
 }
 
+Tensor Tensor::empty(const Layout& layout, const Shape& shape, DType type) {
+  return layout ? empty(layout, type) : empty(shape, type);
+}
+
+Tensor Tensor::zeros(const Layout& layout, const Shape& shape, DType type) {
+  return layout ? zeros(layout, type) : zeros(shape, type);
+}
+
 Tensor Tensor::full(const Shape& shape, double value, DType type) {
   Tensor t = empty(shape, type);
   dispatch(type, [&](auto* null) {

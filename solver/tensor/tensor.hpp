@@ -31,6 +31,9 @@ class Tensor {
   static Tensor empty(const Layout& layout, DType type = DType::f32);
   static Tensor zeros(const Shape& shape, DType type = DType::f32);
   static Tensor zeros(const Layout& layout, DType type = DType::f32);
+  /// A shard tensor where there is a layout, else a plain one of this shape.
+  static Tensor empty(const Layout& layout, const Shape& shape, DType type);
+  static Tensor zeros(const Layout& layout, const Shape& shape, DType type);
   static Tensor full(const Shape& shape, double value, DType type = DType::f32);
   /// Same shape, layout and (unless given) type as `like`.
   static Tensor empty_like(const Tensor& like);

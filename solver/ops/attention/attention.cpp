@@ -1,6 +1,5 @@
 #include "solver/ops/attention/attention.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -8,6 +7,7 @@
 #include "solver/ops/attention/exponential.hpp"
 #include "solver/ops/attention/layouts.hpp"
 #include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/ops/shape/rearrange.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/redistribute.hpp"
@@ -151,15 +151,10 @@ Index tokens_of(const Tensor& x) {
   return n;
 }
 
-Layout on(const Tensor& x, const Mesh& mesh) {
-  return x.is_shard() ? x.layout().reduced() : Layout::replicated(mesh, x.shape());
-}
-
 std::optional<Sharding> attention_rule(std::span<const Tensor> operands, const std::any&) {
-  const auto shard =
-      std::find_if(operands.begin(), operands.end(), [](const Tensor& t) { return t.is_shard(); });
-  const Mesh& mesh = shard->layout().mesh();
-  const AxisPlan axes = plan_axes(on(operands[0], mesh), on(operands[1], mesh), on(operands[2], mesh));
+  const Mesh mesh = mesh_of(operands);
+  const auto on_mesh = [&](const Tensor& t) { return layout_on(mesh, t).reduced(); };
+  const AxisPlan axes = plan_axes(on_mesh(operands[0]), on_mesh(operands[1]), on_mesh(operands[2]));
   return Sharding{{axes.q, axes.k, axes.v}, axes.out};
 }
 
@@ -208,7 +203,7 @@ Tensor arrange_mask(const Tensor& mask_in, const Operands& x, MaskView& view) {
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   using namespace attention_detail;
   check(q, k, v);
-  const OperatorCall operator_call(kAttention, {q, k, v}, options);
+  const OperatorCall operator_call(kAttention, {q, k, v});
   Operands x{operator_call.on_mesh(0), operator_call.on_mesh(1), operator_call.on_mesh(2)};
   Call call;
   if (x.q.is_shard()) call.axes = plan_axes(x.q.layout(), x.k.layout(), x.v.layout());

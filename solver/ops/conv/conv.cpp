@@ -1,9 +1,8 @@
 #include "solver/ops/conv/conv.hpp"
 
-#include <algorithm>
-
 #include "solver/ops/conv/conv_backend.hpp"
 #include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/ops/window/windowed_input.hpp"
 #include "solver/tensor/autograd.hpp"
 
@@ -46,10 +45,8 @@ int checked_axes(const char* op, const Tensor& x, const Tensor& weight, const Te
 /// Whole channels and weights, nothing pending.
 std::optional<Sharding> conv_rule(std::span<const Tensor> operands, const std::any&) {
   const Tensor& x = operands[0];
-  const auto on =
-      std::find_if(operands.begin(), operands.end(), [](const Tensor& t) { return t && t.is_shard(); });
-  const Mesh& mesh = on->layout().mesh();
-  Layout target = x.is_shard() ? x.layout().reduced() : Layout::replicated(mesh, x.shape());
+  const Mesh mesh = mesh_of(operands);
+  Layout target = layout_on(mesh, x).reduced();
   const int axis = target.mesh_axis_of(x.ndim() - 1);
   if (axis >= 0) target = target.with_placement(axis, Replicate());
   Sharding sharding{{target}, {}};

@@ -207,9 +207,9 @@ void apply(const char* name, const Tensor& y, const Tensor& a, const Tensor& b, 
   });
 }
 
-const Operator& pairwise(const char* name) {
+const Operator& pairwise(const char* name, const char* operands = "(a, b)") {
   return register_operator({.name = name,
-                            .signature = std::string(name) + "(a, b)",
+                            .signature = std::string(name) + operands,
                             .family = "elementwise",
                             .cuts = {{"any"}},
                             .rule = index_rule("..., ... -> ...")});
@@ -283,11 +283,7 @@ const Operator& kLt = pairwise("lt");
 const Operator& kLe = pairwise("le");
 const Operator& kGt = pairwise("gt");
 const Operator& kGe = pairwise("ge");
-const Operator& kWhere = register_operator({.name = "where",
-                                            .signature = "where(condition, a, b)",
-                                            .family = "elementwise",
-                                            .cuts = {{"any"}},
-                                            .rule = index_rule("..., ... -> ...")});
+const Operator& kWhere = pairwise("where", "(condition, a, b)");
 
 }  // namespace
 

@@ -195,7 +195,7 @@ Tensor interpolate(const Tensor& x_in, const Shape& size, InterpolateMode mode, 
   const OperatorCall call(kInterpolate, {x_in});
   const Tensor& x = call[0];
   const auto rule = rule_of({x.shape(), size, x.layout(), mode, align_corners});
-  Tensor y = rule->layout ? Tensor::empty(rule->layout, x.dtype()) : Tensor::empty(rule->shape, x.dtype());
+  Tensor y = Tensor::empty(rule->layout, rule->shape, x.dtype());
   const Tensor slab = Tensor::empty(rule->plan.destination_shape(), x.dtype());
   rule->plan.forward(x.raw(), slab.raw(), x.dtype());
   if (!rule->taps.empty()) y.copy_from(apply_taps(slab, rule->taps));
@@ -206,7 +206,7 @@ Tensor interpolate(const Tensor& x_in, const Shape& size, InterpolateMode mode, 
       for (const AxisTaps& axis : rule->taps) back.push_back(axis.transposed());
       slab_gradient = apply_taps(gy.as_plain(), back);
     }
-    const Tensor gx = from ? Tensor::zeros(from, gy.dtype()) : Tensor::zeros(from_shape, gy.dtype());
+    const Tensor gx = Tensor::zeros(from, from_shape, gy.dtype());
     rule->plan.adjoint(slab_gradient.raw(), gx.raw(), gy.dtype());
     return Gradients{gx};
   });

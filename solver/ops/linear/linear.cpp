@@ -1,11 +1,11 @@
 #include "solver/ops/linear/linear.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "solver/ops/layout_builder.hpp"
 #include "solver/ops/linear/gemm.hpp"
 #include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/tensor/autograd.hpp"
 
 namespace tessera {
@@ -104,9 +104,7 @@ Results results_of(const Layout& x, const Layout& weight, Index rows) {
 /// A plain x counts as Replicate on the mesh of its weight.
 std::optional<Sharding> linear_rule(std::span<const Tensor> operands, const std::any&) {
   const Tensor &x = operands[0], &weight = operands[1], &bias = operands[2];
-  const auto on =
-      std::find_if(operands.begin(), operands.end(), [](const Tensor& t) { return t && t.is_shard(); });
-  const Layout from = x.is_shard() ? x.layout() : Layout::replicated(on->layout().mesh(), x.shape());
+  const Layout from = layout_on(mesh_of(operands), x);
   const Layout w = fit_weight(weight.layout(), from), fitted = fit_input(from, w);
   const Results results = results_of(fitted, w, weight.dim(0));
   return Sharding{{fitted, w, bias && bias.is_shard() ? results.db.reduced() : Layout()}, results.y};
@@ -140,10 +138,6 @@ Local measure(const Tensor& x, const Tensor& weight, const Tensor& y) {
   return l;
 }
 
-Tensor empty(const Layout& layout, const Shape& shape, DType type) {
-  return layout ? Tensor::empty(layout, type) : Tensor::empty(shape, type);
-}
-
 std::byte* at(const Tensor& t, Index first) {
   return static_cast<std::byte*>(t.raw()) + first * static_cast<Index>(size_of(t.dtype()));
 }
@@ -157,7 +151,7 @@ Tensor linear(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in
   const Results rule = x.is_shard() ? results_of(x.layout(), weight.layout(), weight.dim(0)) : Results{};
   Shape y_shape = x.shape();
   y_shape[x.ndim() - 1] = weight.dim(0);
-  Tensor y = empty(rule.y, y_shape, x.dtype());
+  Tensor y = Tensor::empty(rule.y, y_shape, x.dtype());
   const Local l = measure(x, weight, y);
 
   const DType type = x.dtype();
@@ -185,7 +179,7 @@ Tensor linear(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in
   record("linear", inputs, y, [=, x = x.detach(), w = weight_used, x_shape = x.shape()](const Tensor& gy) {
     Gradients grads(n_inputs);
     if (want_x) {
-      grads[0] = empty(rule.dx, x_shape, type);
+      grads[0] = Tensor::empty(rule.dx, x_shape, type);
       gemm({.m = l.rows, .n = l.in, .k = l.out, .ldb = l.weight_columns, .type = type, .out = type}, gy.raw(),
            at(w, l.first), grads[0].raw());
     }

@@ -108,7 +108,7 @@ struct Product {
 
 Tensor gradient(const Product& p, const Tensor& gy, const Tensor& other, const Tensor& like,
                 const Layout& layout, bool of_a) {
-  const Tensor result = layout ? Tensor::zeros(layout, p.type) : Tensor::zeros(like.shape(), p.type);
+  const Tensor result = Tensor::zeros(layout, like.shape(), p.type);
   const Operand g = operand_of(gy, p.y), o = operand_of(other, p.y), r = operand_of(result, p.y);
   Gemm spec{.type = p.type, .out = p.type};
   spec.accumulate = repeats(r);

@@ -1,12 +1,12 @@
 #include "solver/ops/neighborhood_attention/neighborhood_attention.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "parallel/exchange_plan.hpp"
 #include "solver/ops/layout_builder.hpp"
 #include "solver/ops/neighborhood_attention/kernel.hpp"
 #include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/numeric.hpp"
 
@@ -83,9 +83,7 @@ Layout followed(const Layout& q, const Layout& other) {
 /// owns. What is still cut where q is whole, is cut along a dimension that q cuts on another axis: it is made
 /// whole.
 std::optional<Sharding> neighborhood_rule(std::span<const Tensor> operands, const std::any&) {
-  const auto shard =
-      std::find_if(operands.begin(), operands.end(), [](const Tensor& t) { return t.is_shard(); });
-  const Mesh& mesh = shard->layout().mesh();
+  const Mesh mesh = mesh_of(operands);
   Layout q = usable(operands[0], mesh), k = usable(operands[1], mesh), v = usable(operands[2], mesh);
   q = followed(followed(q, k), v);
   for (Layout* l : {&k, &v}) {
@@ -160,8 +158,7 @@ Tensor returned(const ExchangePlan& plan, const DeviceArray<Compute<T>>& region,
   const DeviceArray<A> sums(owner.local_count());
   sums.zero();
   plan.adjoint(region.data(), sums.data(), dtype_of<A>);
-  const Tensor gradient =
-      layout ? Tensor::empty(layout, dtype_of<T>) : Tensor::empty(owner.shape(), dtype_of<T>);
+  const Tensor gradient = Tensor::empty(layout, owner.shape(), dtype_of<T>);
   T* out = gradient.data<T>();
   const A* in = sums.data();
   for_each(
@@ -185,7 +182,7 @@ Tensor run(const Problem& p, const Operands& x, const ExchangePlan& k_plan, cons
     for (int a = 0; a < x.q.layout().mesh().axes(); ++a) layout.like(x.q.layout(), a);
     out_layout = layout.build();
   }
-  Tensor y = out_layout ? Tensor::empty(out_layout, dtype_of<T>) : Tensor::empty(out_shape, dtype_of<T>);
+  Tensor y = Tensor::empty(out_layout, out_shape, dtype_of<T>);
   const DeviceArray<A> lse(p.batch * p.queries() * p.heads);
   forward(p, x.q.data<T>(), k.data(), v.data(), y.data<T>(), lse.data());
 

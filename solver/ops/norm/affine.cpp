@@ -1,8 +1,7 @@
 #include "solver/ops/norm/affine.hpp"
 
-#include <algorithm>
-
 #include "solver/ops/layout_builder.hpp"
+#include "solver/ops/registry/rules.hpp"
 
 namespace tessera::norm {
 namespace {
@@ -28,9 +27,7 @@ Tensor local(const Tensor& parameter, const Shape& shape, double value, DType ty
 std::optional<Sharding> affine_rule(std::span<const Tensor> operands, const std::any& parameters) {
   const Tensor& x = operands[0];
   const auto options = std::any_cast<NormParameters>(parameters);
-  const auto on =
-      std::find_if(operands.begin(), operands.end(), [](const Tensor& t) { return t && t.is_shard(); });
-  Layout target = x.is_shard() ? x.layout().reduced() : Layout::replicated(on->layout().mesh(), x.shape());
+  Layout target = layout_on(mesh_of(operands), x).reduced();
   const int channel_axis = target.mesh_axis_of(x.ndim() - 1);
   if (options.whole_channels && channel_axis >= 0) target = target.with_placement(channel_axis, Replicate());
   Sharding sharding{{target}, target};

@@ -34,9 +34,4 @@ inline DType compute_type(DType type) {
   return type == DType::f64 ? DType::f64 : DType::f32;
 }
 
-/// An output laid out as `like`.
-inline Tensor empty(const Layout& layout, const Shape& shape, DType type) {
-  return layout ? Tensor::empty(layout, type) : Tensor::empty(shape, type);
-}
-
 }  // namespace tessera::norm

@@ -69,7 +69,8 @@ void record_norm(const Problem& p, const Tensor& x, const Affine& affine,
            const DeviceArray<double> sums = column_sums(p.columns, x_data, gy_data, stats);
            Gradients grads(n_inputs);
            if (want_w || want_b) {
-             const Tensor dw = empty(layout, shape, dtype_of<A>), db = empty(layout, shape, dtype_of<A>);
+             const Tensor dw = Tensor::empty(layout, shape, dtype_of<A>),
+                          db = Tensor::empty(layout, shape, dtype_of<A>);
              column_affine(p.columns, sums.data(), dw.template data<A>(), db.template data<A>());
              if (want_w) grads[static_cast<std::size_t>(at_weight)] = dw.to(w_type);
              if (want_b) grads[static_cast<std::size_t>(at_bias)] = db.to(b_type);

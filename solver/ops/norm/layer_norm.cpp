@@ -102,7 +102,8 @@ Tensor layer_norm(const Tensor& x_in, const Shape& normalized_shape, const Tenso
              Gradients grads(n_inputs);
              if (want_x) grads[0] = layer_norm_dx<T>(in, groups, x);
              if (want_w || want_b) {
-               const Tensor dw = empty(layout, shape, dtype_of<A>), db = empty(layout, shape, dtype_of<A>);
+               const Tensor dw = Tensor::empty(layout, shape, dtype_of<A>),
+                            db = Tensor::empty(layout, shape, dtype_of<A>);
                rows_affine(in, dw.template data<A>(), db.template data<A>());
                if (want_w) grads[static_cast<std::size_t>(at_weight)] = dw.to(w_type);
                if (want_b) grads[static_cast<std::size_t>(at_bias)] = db.to(b_type);

@@ -137,7 +137,7 @@ Tensor pad(const Tensor& x_in, const Shape& lo, const Shape& hi, PadMode mode, d
     return y;
   }
   const ExchangePlan plan = plan_of({x.layout(), layout, x.shape(), shape, lo, boundary_of(mode)});
-  Tensor y = layout ? Tensor::empty(layout, x.dtype()) : Tensor::empty(shape, x.dtype());
+  Tensor y = Tensor::empty(layout, shape, x.dtype());
   plan.forward(x.raw(), y.raw(), x.dtype());
   record("pad", {x}, y, [plan, from = x.layout(), from_shape = x.shape()](const Tensor& gy) {
     const Tensor gx = filled(from, from_shape, gy.dtype(), 0);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "solver/ops/layout_builder.hpp"
+#include "solver/ops/registry/rules.hpp"
 
 namespace tessera {
 namespace {
@@ -13,12 +14,10 @@ thread_local Promotion t_promotion = Promotion::silent;
 thread_local Fallback t_fallback = Fallback::replicate;
 
 /// The mesh of the shard operands; none if all are plain.
-Mesh mesh_of(const Operator& op, std::span<const Tensor> operands) {
-  Mesh mesh;
+Mesh common_mesh(const Operator& op, std::span<const Tensor> operands) {
+  Mesh mesh = mesh_of(operands);
   for (const Tensor& t : operands) {
-    if (!t || !t.is_shard()) continue;
-    if (!mesh) mesh = t.layout().mesh();
-    if (!(t.layout().mesh() == mesh)) {
+    if (t && t.is_shard() && !(t.layout().mesh() == mesh)) {
       fail(ExitCode::usage, op.name, "operands live on different meshes: found {}, expected one on {}",
            describe(t), to_string(mesh));
     }
@@ -70,7 +69,7 @@ OperatorCall::OperatorCall(const Operator& op, std::span<const Tensor> operands,
     : op_(op),
       scope_(op.name),
       timer_(op.name, false),
-      mesh_(mesh_of(op, operands)),
+      mesh_(common_mesh(op, operands)),
       operands_(operands.begin(), operands.end()) {
   if (!mesh_) return;
   for (std::size_t i = 0; i < operands_.size(); ++i) {

@@ -60,7 +60,6 @@ class OperatorCall {
   OperatorCall(const Operator& op, std::initializer_list<Tensor> operands, const std::any& parameters = {})
       : OperatorCall(op, std::span<const Tensor>(operands.begin(), operands.size()), parameters) {}
 
-  const Operator& op() const { return op_; }
   const char* name() const { return op_.name.c_str(); }
   /// The operands where the rule wants them.
   const Tensor& operator[](int i) const { return operands_[static_cast<std::size_t>(i)]; }

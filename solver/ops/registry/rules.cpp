@@ -97,7 +97,7 @@ class Solution {
   }
 
   Sharding solve() {
-    const Mesh mesh = shard_operand().layout().mesh();
+    const Mesh mesh = mesh_of(operands_);
     std::vector<LayoutBuilder> builders;
     for (const Tensor& t : operands_) builders.emplace_back(mesh, t ? t.shape() : Shape{});
     Shape shape;
@@ -133,11 +133,6 @@ class Solution {
       fail(ExitCode::usage, "index_rule", "dimension {} of the result is that of no operand", name);
     }
     return at->second;
-  }
-
-  const Tensor& shard_operand() const {
-    return *std::find_if(operands_.begin(), operands_.end(),
-                         [](const Tensor& t) { return t && t.is_shard(); });
   }
 
   /// Where an operand runs over a dimension: -1 if it does not, or is stretched along it.
@@ -188,6 +183,17 @@ class Solution {
 };
 
 }  // namespace
+
+Mesh mesh_of(std::span<const Tensor> operands) {
+  for (const Tensor& t : operands) {
+    if (t && t.is_shard()) return t.layout().mesh();
+  }
+  return {};
+}
+
+Layout layout_on(const Mesh& mesh, const Tensor& operand) {
+  return operand.is_shard() ? operand.layout() : Layout::replicated(mesh, operand.shape());
+}
 
 ShardRule keep_rule() {
   return [](std::span<const Tensor> operands, const std::any&) {

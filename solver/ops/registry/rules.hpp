@@ -4,6 +4,13 @@
 
 namespace tessera {
 
+// For rules written by hand.
+
+/// The mesh of the first operand that is a shard tensor; an undefined one if all are plain.
+Mesh mesh_of(std::span<const Tensor> operands);
+/// How an operand lies on the mesh of its call: a plain one is Replicate.
+Layout layout_on(const Mesh& mesh, const Tensor& operand);
+
 /// Every operand stays as it is, cut or whole, with pending reductions done; plain ones stay plain. For
 /// operators of one tensor, and of one tensor with weights that all ranks hold.
 ShardRule keep_rule();

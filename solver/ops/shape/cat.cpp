@@ -93,7 +93,7 @@ Tensor cat(std::span<const Tensor> tensors, int dim_in) {
   shape[dim] = 0;
   for (const Tensor& t : parts) shape[dim] += t.dim(dim);
   const Layout layout = parts[0].is_shard() ? joined_layout(parts, dim, shape) : Layout();
-  Tensor y = layout ? Tensor::empty(layout, type) : Tensor::empty(shape, type);
+  Tensor y = Tensor::empty(layout, shape, type);
   std::vector<ExchangePlan::Motion> motions;
   Index lo = 0;
   for (const Tensor& t : parts) {
@@ -110,7 +110,7 @@ Tensor cat(std::span<const Tensor> tensors, int dim_in) {
     std::vector<ExchangePlan::Motion> returns;
     Index at = 0;
     for (const auto& [own, own_shape] : operands) {
-      grads.push_back(own ? Tensor::empty(own, type) : Tensor::empty(own_shape, type));
+      grads.push_back(Tensor::empty(own, own_shape, type));
       returns.push_back(plan_at(gy, own, own_shape, dim, -at).start(gy.raw(), grads.back().raw(), type));
       at += own_shape[dim];
     }

@@ -1,6 +1,7 @@
 #include "solver/ops/index_bounds.hpp"
 #include "solver/ops/layout_builder.hpp"
 #include "solver/ops/registry/operator_call.hpp"
+#include "solver/ops/registry/rules.hpp"
 #include "solver/ops/shape/rearrange.hpp"
 #include "solver/ops/shape/shape.hpp"
 #include "solver/tensor/autograd.hpp"
@@ -93,9 +94,8 @@ void add_back(const Columns& c, T* gx, const T* gy, const std::int64_t* index) {
 std::optional<Sharding> gather_rule(std::span<const Tensor> operands, const std::any& parameters) {
   const Tensor &x = operands[0], &index = operands[1];
   const int dim = std::any_cast<int>(parameters);
-  const Mesh mesh = (x.is_shard() ? x : index).layout().mesh();
-  const Layout from_x = x.is_shard() ? x.layout() : Layout::replicated(mesh, x.shape());
-  const Layout from_index = index.is_shard() ? index.layout() : Layout::replicated(mesh, index.shape());
+  const Mesh mesh = mesh_of(operands);
+  const Layout from_x = layout_on(mesh, x), from_index = layout_on(mesh, index);
   LayoutBuilder lx(mesh, x.shape()), li(mesh, index.shape()), ly(mesh, index.shape());
   std::vector<bool> taken(static_cast<std::size_t>(x.ndim()), false);
   for (int m = 0; m < mesh.axes(); ++m) {
@@ -152,7 +152,7 @@ Tensor gather(const Tensor& x_in, int dim_in, const Tensor& index_in) {
   });
   record("gather", {x}, y,
          [layout = call.gradient_layout(0), columns, index, shape = x.shape()](const Tensor& gy) {
-           const Tensor gx = layout ? Tensor::zeros(layout, gy.dtype()) : Tensor::zeros(shape, gy.dtype());
+           const Tensor gx = Tensor::zeros(layout, shape, gy.dtype());
            dispatch_floating(gy.dtype(), "gather", [&](auto* null) {
              using T = std::remove_pointer_t<decltype(null)>;
              add_back(columns, gx.data<T>(), gy.data<T>(), index.data<std::int64_t>());

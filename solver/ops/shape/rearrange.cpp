@@ -29,10 +29,10 @@ Tensor rearrange(const char* op, const Tensor& x, const Layout& layout, const Sh
   const ExchangePlan plan =
       layout ? ExchangePlan(x.layout(), [&](int rank) { return need_of_box(layout.box(rank), from); })
              : ExchangePlan(x.shape(), need_of_box(Box::whole(shape), from));
-  Tensor y = layout ? Tensor::empty(layout, x.dtype()) : Tensor::empty(shape, x.dtype());
+  Tensor y = Tensor::empty(layout, shape, x.dtype());
   plan.forward(x.raw(), y.raw(), x.dtype());
   record(op, {x}, y, [op, plan, source = x.layout(), whole = x.shape()](const Tensor& gy) {
-    const Tensor gx = source ? Tensor::zeros(source, gy.dtype()) : Tensor::zeros(whole, gy.dtype());
+    const Tensor gx = Tensor::zeros(source, whole, gy.dtype());
     plan.adjoint(gy.raw(), gx.raw(), gy.dtype());
     return Gradients{gx};
   });

@@ -69,7 +69,7 @@ Tensor slice(const Tensor& x, int dim_in, Index start, Index stop, Index step) {
   const ExchangePlan plan = local_plan(x, y, dim, start, step);
   plan.forward(x.raw(), y.raw(), x.dtype());
   record("slice", {x}, y, [plan, layout = x.layout(), whole = x.shape(), type = x.dtype()](const Tensor& g) {
-    Tensor gx = layout ? Tensor::zeros(layout.reduced(), type) : Tensor::zeros(whole, type);
+    Tensor gx = Tensor::zeros(layout.reduced(), whole, type);
     plan.adjoint(g.raw(), gx.raw(), type);
     return Gradients{gx};
   });

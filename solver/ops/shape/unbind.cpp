@@ -61,13 +61,13 @@ std::vector<Tensor> unbind(const Tensor& x_in, int dim_in) {
   const Layout layout = x.is_shard() ? without_dim(x.layout(), dim) : Layout();
   std::vector<Tensor> parts;
   for (Index i = 0; i < x.dim(dim); ++i) {
-    parts.push_back(layout ? Tensor::empty(layout, x.dtype()) : Tensor::empty(shape, x.dtype()));
+    parts.push_back(Tensor::empty(layout, shape, x.dtype()));
     copy(rows_at(x.local_shape(), dim, i), x, parts.back());
   }
   record_multi("unbind", call.operands(), parts,
                [dim, like = x.is_shard() ? x.layout().reduced() : Layout(), whole = x.shape(),
                 local = x.local_shape(), type = x.dtype()](std::span<const Tensor> grads) {
-                 const Tensor gx = like ? Tensor::empty(like, type) : Tensor::empty(whole, type);
+                 const Tensor gx = Tensor::empty(like, whole, type);
                  for (std::size_t i = 0; i < grads.size(); ++i) {
                    const StridedBlock block = reversed(rows_at(local, dim, static_cast<Index>(i)));
                    Shape part = local;

@@ -119,8 +119,7 @@ const Layout& WindowedInput::output_layout() const {
 }
 
 Tensor WindowedInput::empty_output(DType type) const {
-  return impl_->output_layout ? Tensor::empty(impl_->output_layout, type)
-                              : Tensor::empty(impl_->output_shape, type);
+  return Tensor::empty(impl_->output_layout, impl_->output_shape, type);
 }
 
 const Shape& WindowedInput::slab_shape() const {
@@ -163,8 +162,7 @@ Tensor WindowedInput::scatter_add(const Tensor& slab_gradient) const {
   const Layout& layout = impl_->key.layout;
   if (impl_->shares_input) return layout ? slab_gradient.with_layout(layout.reduced()) : slab_gradient;
   const DType type = slab_gradient.dtype();
-  const Tensor gradient =
-      layout ? Tensor::zeros(layout.reduced(), type) : Tensor::zeros(impl_->key.shape, type);
+  const Tensor gradient = Tensor::zeros(layout.reduced(), impl_->key.shape, type);
   impl_->plan->adjoint(slab_gradient.raw(), gradient.raw(), type);
   return gradient;
 }
