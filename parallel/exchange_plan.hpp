@@ -30,9 +30,14 @@ class ExchangePlan {
   ExchangePlan(const Layout& source, const std::function<NeedMap(int rank)>& need);
   /// A local plan on one process over a plain source of `shape`.
   ExchangePlan(const Shape& shape, const NeedMap& need);
+  /// Each rank needs several boxes, or none; they lie one behind another in the destination buffer.
+  ExchangePlan(const Layout& source, const std::function<std::vector<NeedMap>(int rank)>& needs);
+  ExchangePlan(const Shape& shape, const std::vector<NeedMap>& needs);
 
-  /// Shape of this rank's source buffer (its box) and destination buffer (the ranges of its NeedMap).
+  /// Shape of this rank's source buffer (its box).
   const Shape& source_shape() const;
+  /// Shape of this rank's destination buffer (the ranges of its NeedMap); of several needs, the number of
+  /// elements of all.
   const Shape& destination_shape() const;
   /// True if no rank sends any message (known to all ranks alike).
   bool is_local() const;
@@ -46,6 +51,8 @@ class ExchangePlan {
   class Motion {
    public:
     Motion() = default;
+    /// Lets messages make progress; returns at once.
+    void poll();
     /// Waits for the messages and unpacks them.
     void finish();
 
@@ -55,13 +62,15 @@ class ExchangePlan {
     std::shared_ptr<State> state_;
   };
 
-  /// Packs and posts every message and copies what this rank keeps. Buffers are device memory, contiguous,
-  /// row-major. The source may change afterwards; the destination is not touched by others until finish().
+  /// Posts every message and copies what this rank keeps. Buffers are device memory, contiguous, row-major. A
+  /// message of one dense run of elements is sent from the source and received in the destination, others are
+  /// packed: until finish() the destination is not to be touched, nor what others read of the source changed.
   Motion start(const void* source, void* destination, DType type) const;
   void forward(const void* source, void* destination, DType type) const {
     start(source, destination, type).finish();
   }
-  /// Adds to `source_cotangent`, which the caller has initialised.
+  /// Posts every message; finish() adds to `source_cotangent`, which has to be initialised by then. Until
+  /// then the destination's cotangent stays as it is.
   Motion start_adjoint(const void* destination_cotangent, void* source_cotangent, DType type) const;
   void adjoint(const void* destination_cotangent, void* source_cotangent, DType type) const {
     start_adjoint(destination_cotangent, source_cotangent, type).finish();
@@ -69,6 +78,8 @@ class ExchangePlan {
 
  private:
   struct Impl;
+  Motion begin(const void* source, void* target, DType type, bool is_adjoint) const;
+
   std::shared_ptr<const Impl> impl_;
 };
 

@@ -232,6 +232,51 @@ TEST(ExchangePlan, RandomPlansMatchTheReferenceAndTheirAdjoint) {
   }
 }
 
+TEST(ExchangePlan, SeveralNeedsLieOneBehindAnother) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    Random random(seed + 1000);
+    const Mesh& mesh =
+        meshes()[static_cast<std::size_t>(random.between(0, static_cast<Index>(meshes().size()) - 1))];
+    const Layout layout = random_layout(random, mesh, random_shape(random));
+    std::vector<std::vector<NeedMap>> needs;
+    for (int r = 0; r < mesh.size(); ++r) {
+      needs.emplace_back();
+      for (Index n = random.between(0, 3); n > 0; --n) needs.back().push_back(random_need(random, layout, r));
+    }
+    const ExchangePlan plan(layout, [&](int rank) { return needs[static_cast<std::size_t>(rank)]; });
+    std::vector<double> expected;
+    for (const NeedMap& need : needs[static_cast<std::size_t>(mesh.rank())]) {
+      const std::vector<double> one = expected_destination(layout, need);
+      expected.insert(expected.end(), one.begin(), one.end());
+    }
+    ASSERT_EQ(count(plan.destination_shape()), static_cast<Index>(expected.size()));
+    const DeviceVector<double> source(source_values(layout));
+    const DeviceVector<double> destination(std::vector<double>(expected.size(), kUntouched));
+    plan.forward(source.data(), destination.data(), DType::f64);
+    EXPECT_EQ(destination.to_host(), expected) << "seed " << seed << ", " << to_string(layout);
+    EXPECT_LE(plan.messages(), mesh.size() - 1);  // one to each rank
+    check_adjoint(plan, seed);
+  }
+}
+
+TEST(ExchangePlan, AdjointAddsToWhatIsThereAtTheEnd) {
+  const Mesh& mesh = meshes().front();
+  const Index n = 2 * mesh.size();
+  const Layout layout = Layout::even(mesh, {Shard(0)}, {n});
+  const ExchangePlan plan(layout, [&](int rank) {
+    const Range own = layout.range(rank, 0);
+    return NeedMap{map_with_boundary({own.lo - 1, own.hi + 1}, n, Boundary::periodic)};
+  });
+  const DeviceVector<double> ones(std::vector<double>(4, 1));
+  const DeviceVector<double> gradient(std::vector<double>(2, kUntouched));
+  ExchangePlan::Motion motion = plan.start_adjoint(ones.data(), gradient.data(), DType::f64);
+  motion.poll();
+  const DeviceVector<double> tens(std::vector<double>(2, 10));
+  copy_bytes(gradient.data(), MemorySpace::device, tens.data(), MemorySpace::device, 2 * sizeof(double));
+  motion.finish();
+  EXPECT_EQ(gradient.to_host(), (std::vector<double>{12, 12}));
+}
+
 TEST(ExchangePlan, RedistributionReachesEveryLayout) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     Random random(seed);
