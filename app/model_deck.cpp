@@ -25,6 +25,11 @@ void describe_common(Section& s, Index patch, Index dim, Index depth) {
           "patches and cropped");
   s.integer("dim").range(1, 1 << 20).defaults(dim).help("width: channels of the hidden layers");
   s.integer("depth").range(0, 10000).defaults(depth).help("number of blocks");
+  s.choice("precision", {"f32", "bf16"})
+      .defaults("f32")
+      .help(
+          "type of activations and of the factors of products; bf16: half the memory and messages, sums, "
+          "parameters, their gradients and the optimiser stay f32");
   s.list("padding", SchemaKey::item(KeyType::choice).choices({"edge", "reflect", "periodic"}))
       .single_allowed()
       .length(0, 3)
@@ -118,6 +123,7 @@ ModelConfig model_config(const Deck& model, const Shape& grid, const InlineVecto
   c.out_channels = out_channels;
   c.dim = model.get<Index>("dim");
   c.depth = model.get<Index>("depth");
+  c.bf16_products = model.get<std::string>("precision") == "bf16";
   const bool convnet = c.architecture == Architecture::convnet;
   for (int a = 0; a < grid.size(); ++a) {
     const bool periodic = edges[a] == Boundary::periodic;

@@ -16,12 +16,13 @@ constexpr std::size_t kLossesKept = 4;
 
 /// What a model's rate is held against: products or convolutions, whichever it consists of.
 void set_limit(Work& work, const Place& place, const ModelConfig& config, const GridCuts& cuts) {
+  const DType type = config.bf16_products ? DType::bf16 : config.type;
   if (config.architecture != Architecture::convnet) {
     work.limit_name = "library's GEMM";
-    work.limit = [type = config.type, &limits = place.limits] { return limits.gemm(type); };
+    work.limit = [type, &limits = place.limits] { return limits.gemm(type); };
     return;
   }
-  ConvShape shape{box_of(cuts, place.group->rank() % ranks_of(cuts)).shape(), config.dim, config.type};
+  ConvShape shape{box_of(cuts, place.group->rank() % ranks_of(cuts)).shape(), config.dim, type};
   for (int a = 0; a < shape.grid.size(); ++a) shape.grid[a] /= config.patch[a];
   work.limit_name = "library's convolution";
   work.limit = [shape, &limits = place.limits] { return limits.conv(shape); };

@@ -79,7 +79,7 @@ std::span<const Kind> kinds() {
        .summary = "an update of a model's weights: forward, backward, reduction, clipping, AdamW",
        .size = "grid cells per axis",
        .unit = "flop/s",
-       .precisions = {f32},
+       .precisions = {f32, bf16},
        .models = true,
        .ddp = true,
        .make = make_train_step},

@@ -55,7 +55,10 @@ ModelConfig ModelPreset::at(Index cells, DType type) const {
   c.grid = Shape::filled(axes, cells);
   c.patch = Shape::filled(axes, config.patch[0]);
   c.in_channels = c.out_channels = kChannels;
-  c.type = type;
+  if (type == DType::bf16)
+    c.bf16_products = true;
+  else
+    c.type = type;
   c.validate();
   return c;
 }

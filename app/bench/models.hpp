@@ -16,7 +16,7 @@ struct ModelPreset {
   int axes = 2;
   ModelConfig config;  ///< without grid and patch
 
-  /// For a grid of `cells` per axis.
+  /// For a grid of `cells` per axis; bf16: its products, with parameters in f32.
   ModelConfig at(Index cells, DType type) const;
 };
 

@@ -30,6 +30,7 @@ class Suite {
 
   std::string run() {
     steps();
+    mixed_precision();
     scaling();
     attention();
     activations();
@@ -74,6 +75,18 @@ class Suite {
         fmt::format("{} of {} ({}, spread {:.1f} %)", percent(row.fraction()), row.limit_name,
                     rate_text(row.rate(), c.kind->unit), 100 * row.timing.spread()),
         row.fraction() >= least);
+  }
+
+  /// The same step with its products in bf16.
+  void mixed_precision() {
+    Case c = case_of("train-step", 256, 1, "vit");
+    const Row f32 = measured(c);
+    c.precision = DType::bf16;
+    const Row bf16 = measured(c);
+    const double factor = bf16.rate() / f32.rate(), library = bf16.limit / f32.limit;
+    add("the same ViT step in bf16", ">= 1.70 x f32",
+        fmt::format("{:.2f} x (the library's bf16 products: {:.2f} x its f32 ones)", factor, library),
+        factor >= 1.7);
   }
 
   void steps() {

@@ -54,7 +54,7 @@ ConvNet::ConvNet(const ModelConfig& c) : Model(c), stem_(module("patch_embed", s
   }
 }
 
-Tensor ConvNet::operator()(const Tensor& x) const {
+Tensor ConvNet::forward(const Tensor& x) const {
   Tensor y = (*stem_)(pad_to_patches(x));  // (B, *cells, dim)
   for (const auto& block : blocks_) {
     y = run_block([block](const Tensor& t) { return (*block)(t); }, y);

@@ -22,9 +22,9 @@ class ResidualBlock : public Module {
 class ConvNet : public Model {
  public:
   explicit ConvNet(const ModelConfig& config);
-  Tensor operator()(const Tensor& x) const override;
 
  private:
+  Tensor forward(const Tensor& x) const override;
   std::shared_ptr<Conv> stem_;
   std::vector<std::shared_ptr<ResidualBlock>> blocks_;
   std::shared_ptr<ConvTranspose> field_head_;

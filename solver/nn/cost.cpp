@@ -93,7 +93,8 @@ Field stem(Tape& tape, const ModelConfig& c, const Field& x) {
   return convolution(tape, x, window_of(kernel, c.patch, centred, c.boundary), c.dim);
 }
 
-Field model(Tape& tape, const ModelConfig& c, const Field& x) {
+Field model(Tape& tape, const ModelConfig& c, const Field& x_in) {
+  const Field x = c.bf16_products ? cast(tape, x_in, DType::bf16) : x_in;
   const bool convnet = c.architecture == Architecture::convnet;
   const auto block = [&c, convnet](Tape& t, const Field& f) {
     return convnet ? residual_block(t, c, f) : transformer_block(t, c, f);
@@ -102,9 +103,11 @@ Field model(Tape& tape, const ModelConfig& c, const Field& x) {
   for (Index i = 0; i < c.depth; ++i) y = c.recompute ? checkpoint(tape, y, block) : block(tape, y);
   if (convnet) {
     const Window head = window_of(c.patch, c.patch, no_padding, {}, true);
-    return crop_to_grid(tape, c, convolution(tape, y, head, c.out_channels), x.cuts);
+    y = crop_to_grid(tape, c, convolution(tape, y, head, c.out_channels), x.cuts);
+  } else {
+    y = crop_to_grid(tape, c, unpatch(tape, c, linear(tape, y, count(c.patch) * c.out_channels)), x.cuts);
   }
-  return crop_to_grid(tape, c, unpatch(tape, c, linear(tape, y, count(c.patch) * c.out_channels)), x.cuts);
+  return cast(tape, y, c.type);
 }
 
 }  // namespace

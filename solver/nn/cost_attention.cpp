@@ -88,12 +88,12 @@ Field with_heads(Tape& tape, const Field& x, const Sharing& s, bool reversed, co
 }
 
 /// Blocks that this rank hands on: those of its own and of the ranks before it.
-void hand_on(Ledger& ledger, const Sharing& s, Index steps, Index channels) {
+void hand_on(Ledger& ledger, const Sharing& s, Index steps, Index channels, Index element_size) {
   const auto ranks = static_cast<Index>(s.ring_cells.size());
   for (Index step = 0; step < steps; ++step) {
     const Index owner = ((s.ring_rank - step) % ranks + ranks) % ranks;
     const Index elements = s.ring_cells[static_cast<std::size_t>(owner)] * channels;
-    ledger.communicate("attention", "send", elements > 0 ? 1 : 0, elements * ledger.element_size());
+    ledger.communicate("attention", "send", elements > 0 ? 1 : 0, elements * element_size);
   }
 }
 
@@ -118,28 +118,33 @@ Field attention(Tape& tape, const Field& q_in, const Field& k_in, const Field& v
   Field y{s.cuts, c};
   Storage lse;
   {
-    y.storage = ledger.elements(tokens * c);
-    const Storage state = ledger.elements(2 * rows);
+    const Storage q_wide = ledger.widened(tokens * c);
+    const Storage out = ledger.wide(tokens * c), state = ledger.wide(2 * rows);
     {
       const Storage blocks = ranks > 1 ? ledger.elements(block + 2 * longest) : nullptr;
-      hand_on(ledger, s, ranks - 1, 2 * c);
-      ledger.elements(scores);
+      const Storage block_wide = ledger.widened(longest);
+      hand_on(ledger, s, ranks - 1, 2 * c, ledger.element_size());
+      ledger.wide(scores);
       ledger.multiply(2 * product);  // q k^T, p v
     }
-    lse = ledger.elements(rows);
+    lse = ledger.wide(rows);
+    y.storage = ledger.is_mixed() ? ledger.elements(tokens * c) : out;
   }
   const auto backward = [=, &ledger](const Storage&) {
-    const Storage products = ledger.elements(rows), dq = ledger.elements(tokens * c);
-    const Storage dkv = ledger.elements(longest);
+    const Storage operands = ledger.widened(3 * tokens * c);  // q, gy, y
+    const Storage products = ledger.wide(rows), dq = ledger.wide(tokens * c);
+    const Storage dkv = ledger.wide(longest);
     {
-      const Storage sums = ranks > 1 ? ledger.elements(2 * longest) : nullptr;
+      const Storage sums = ranks > 1 ? ledger.wide(2 * longest) : nullptr;
       const Storage blocks = ranks > 1 ? ledger.elements(block + 2 * longest) : nullptr;
-      hand_on(ledger, s, ranks - 1, 2 * c);
-      if (ranks > 1) hand_on(ledger, s, ranks, 2 * c);
-      ledger.elements(2 * scores);
+      const Storage block_wide = ledger.widened(longest);
+      hand_on(ledger, s, ranks - 1, 2 * c, ledger.element_size());
+      if (ranks > 1) hand_on(ledger, s, ranks, 2 * c, ledger.wide_size());
+      ledger.wide(2 * scores);
       ledger.multiply(5 * product);  // q k^T, gy v^T, and what adds to dq, dk and dv
     }
-    return Grads{dq, dkv, dkv};
+    if (!ledger.is_mixed()) return Grads{dq, dkv, dkv};
+    return Grads{ledger.elements(tokens * c), ledger.elements(tokens * c), ledger.elements(tokens * c)};
   };
   y.node = tape.record({q.node, k.node, v.node}, {q.storage, k.storage, v.storage, y.storage, lse, positions},
                        backward);
@@ -176,18 +181,18 @@ Field neighborhood_attention(Tape& tape, const Field& q, const Field& k, const F
     send(ledger, op, m, c);
   }
   Field y{q.cuts, c, ledger.elements(tokens * c)};
-  const Storage lse = ledger.elements(tokens * heads);
+  const Storage lse = ledger.wide(tokens * heads);
   ledger.bytes(scratch_bytes(problem, false, DType::f32));
   ledger.multiply(2 * product);
   const Index scratch = scratch_bytes(problem, true, DType::f32);
   const auto backward = [=, &ledger](const Storage&) {
     Grads grads{ledger.elements(tokens * c)};
-    const Storage dk = ledger.elements(region * c), dv = ledger.elements(region * c);
+    const Storage dk = ledger.wide(region * c), dv = ledger.wide(region * c);
     ledger.bytes(scratch);
     ledger.multiply(5 * product);
     for (int i = 0; i < 2; ++i) {
-      const Storage sums = ledger.elements(tokens * c);
-      send(ledger, op, m, c, true);
+      const Storage sums = ledger.wide(tokens * c);
+      send_sums(ledger, op, m, c);
       grads.push_back(ledger.elements(tokens * c));
     }
     return grads;

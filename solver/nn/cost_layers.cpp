@@ -66,6 +66,21 @@ Slab slab_of(const Ledger& ledger, const GridCuts& cuts, const Window& window) {
 
 }  // namespace
 
+Field cast(Tape& tape, const Field& x, DType type) {
+  Ledger& ledger = tape.ledger();
+  if (type == ledger.type()) return x;
+  const Index elements = elements_of(ledger, x);
+  const DType from = ledger.type();
+  ledger.set_type(type);
+  Field y{x.cuts, x.channels, ledger.elements(elements)};
+  if (x.node < 0) return y;
+  y.node = tape.record({x.node}, {}, [=, &ledger](const Storage&) {
+    ledger.set_type(from);
+    return Grads{ledger.elements(elements)};
+  });
+  return y;
+}
+
 Field convolution(Tape& tape, const Field& x, const Window& window, Index out_channels) {
   Ledger& ledger = tape.ledger();
   const bool transposed = window[0].transposed;
@@ -85,15 +100,26 @@ Field convolution(Tape& tape, const Field& x, const Window& window, Index out_ch
     send(ledger, op, slab.movement, x.channels);
   }
   Field y{slab.outputs, out_channels};
-  y.storage = ledger.elements(elements_of(ledger, y));
+  const Index outputs = elements_of(ledger, y);
+  y.storage = ledger.elements(outputs);
+  const Storage kernel = ledger.rounded_parameter(weights);
   ledger.multiply(operations);
-  ledger.elements(reordered);
+  // The library's own copies: operands widened, weights reordered.
+  const auto library = [=, &ledger](bool weights_pass = false) {
+    const Storage x_wide = ledger.widened_operand(slab_elements), y_wide = ledger.widened_operand(outputs);
+    const Storage w_wide = ledger.widened_operand(weights_pass ? 0 : reordered);
+    if (ledger.widens_operands())
+      ledger.wide(reordered);
+    else
+      ledger.elements(reordered);
+  };
+  library();
   const auto backward = [=, &ledger, want_x = x.node >= 0, channels = x.channels,
                          inputs = elements_of(ledger, x)](const Storage&) {
     Storage gx;
     if (want_x) {
       const Storage slab_gradient = ledger.elements(slab_elements);
-      ledger.elements(reordered);
+      library();
       ledger.multiply(operations);
       gx = slab_gradient;
       if (!slab.shares_input) {
@@ -103,13 +129,14 @@ Field convolution(Tape& tape, const Field& x, const Window& window, Index out_ch
     }
     const Storage gb = ledger.written_parameter_gradient(out_channels),
                   gw = ledger.written_parameter_gradient(weights);
-    ledger.elements(reordered);
-    const bool sums_rows = transposed || reordered == 0;  // else the library gives the bias its gradient
+    library(true);
+    // Else the library gives the bias its gradient.
+    const bool sums_rows = transposed || reordered == 0 || ledger.widens_operands();
     if (sums_rows) ledger.bytes(kRowAddends * out_channels * kDouble);
     ledger.multiply(operations);
     return Grads{gx};
   };
-  y.node = tape.record({x.node}, {kept}, backward);
+  y.node = tape.record({x.node}, {kept, kernel}, backward);
   return y;
 }
 
@@ -119,9 +146,18 @@ Field linear(Tape& tape, const Field& x, Index out_channels) {
   const double operations = 2.0 * static_cast<double>(rows) * static_cast<double>(weights);
   Field y{x.cuts, out_channels};
   y.storage = ledger.elements(rows * out_channels);
+  const Storage kernel = ledger.rounded_parameter(weights), bias = ledger.rounded_parameter(out_channels);
   ledger.multiply(operations);
-  y.node = tape.record({x.node}, {x.storage}, [=, &ledger, in = x.channels](const Storage&) {
-    const Storage gx = ledger.elements(rows * in);
+  const auto widened = [&ledger](Index a, Index b, Index c) {
+    const Storage a_wide = ledger.widened_operand(a), b_wide = ledger.widened_operand(b);
+    ledger.widened_operand(c);
+  };
+  const Index inputs = rows * x.channels, outputs = rows * out_channels;
+  widened(inputs, weights, outputs);
+  y.node = tape.record({x.node}, {x.storage, kernel}, [=, &ledger](const Storage&) {
+    const Storage gx = ledger.elements(inputs);
+    widened(outputs, weights, inputs);
+    widened(outputs, inputs, 0);
     const Storage gw = ledger.written_parameter_gradient(weights),
                   gb = ledger.written_parameter_gradient(out_channels);
     ledger.multiply(2 * operations);
@@ -135,12 +171,12 @@ Field layer_norm(Tape& tape, const Field& x) {
   const Index rows = cells_of(ledger, x.cuts);
   Field y{x.cuts, x.channels};
   y.storage = ledger.elements(rows * x.channels);
-  const Storage stats = ledger.elements(3 * rows);  // mean, rstd, 1 / count
+  const Storage stats = ledger.wide(3 * rows);  // mean, rstd, 1 / count
   y.node = tape.record({x.node}, {x.storage, stats}, [rows, n = x.channels, &ledger](const Storage&) {
     const Storage gx = ledger.elements(rows * n);
     const Storage gw = ledger.parameter_gradient(n), gb = ledger.parameter_gradient(n);
     constexpr Index block = 64;  // rows whose addends are summed at once
-    ledger.elements(2 * n * ((rows + block - 1) / block));
+    ledger.wide(2 * n * ((rows + block - 1) / block));
     return Grads{gx};
   });
   return y;
@@ -164,20 +200,20 @@ Field group_norm_gelu(Tape& tape, const Field& x, Index groups, const Field* res
   columns.rows = cells_of(ledger, x.cuts);
   const Index elements = columns.rows * x.channels, blocks = columns.blocks() * x.channels;
   const Storage moments = ledger.bytes(groups * kMoment);
-  ledger.elements(3 * blocks);
+  ledger.wide(3 * blocks);
   gather(ledger, groups * kMoment);
   Field y{x.cuts, x.channels};
   y.storage = ledger.elements(elements);
-  const Storage stats = ledger.elements(2 * x.channels);
+  const Storage stats = ledger.wide(2 * x.channels);
   const auto backward = [=, &ledger, n = x.channels](const Storage&) {
     const Storage before_gelu = ledger.elements(elements);
     const Storage sums = ledger.bytes(2 * n * kDouble);
-    ledger.elements(2 * blocks);
+    ledger.wide(2 * blocks);
     const Storage gw = ledger.parameter_gradient(n), gb = ledger.parameter_gradient(n);
     const Storage totals = ledger.bytes(2 * groups * kDouble);
     gather(ledger, 2 * groups * kDouble);
     const Storage gx = ledger.elements(elements);
-    ledger.elements(3 * n);
+    ledger.wide(3 * n);
     return Grads{gx, before_gelu};
   };
   y.node = tape.record({x.node, residual ? residual->node : -1},
@@ -206,9 +242,11 @@ Field add_parameter(Tape& tape, const Field& x) {
   const Index whole = count(extents_of(x.cuts)) * x.channels, own = elements_of(ledger, x);
   // The parameter is cut like x; a rank's part of its gradient is embedded in zeros, for the reducer.
   // On one rank all three are the same memory.
+  const Storage rounded = ledger.rounded_parameter(whole);
   Field part{x.cuts, x.channels, ledger.ranks() > 1 ? ledger.elements(own) : nullptr};
   part.node = tape.record({-1}, {}, [=, &ledger](const Storage&) {
-    if (ledger.ranks() > 1) ledger.elements(whole);
+    const Storage embedded = ledger.ranks() > 1 ? ledger.elements(whole) : nullptr;
+    ledger.widened(whole);
     return Grads{nullptr};
   });
   return add(tape, x, part);

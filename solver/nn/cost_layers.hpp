@@ -7,6 +7,8 @@
 // the backward pass, multiplies and sends.
 namespace tessera::cost {
 
+/// In another type from here on; null gradient for what needs none.
+Field cast(Tape& tape, const Field& x, DType type);
 Field convolution(Tape& tape, const Field& x, const Window& window, Index out_channels);
 Field linear(Tape& tape, const Field& x, Index out_channels);
 Field layer_norm(Tape& tape, const Field& x);

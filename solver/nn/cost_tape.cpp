@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "solver/ops/onednn/onednn.hpp"
+
 namespace tessera::cost {
 
 Storage Ledger::bytes(Index count) {
@@ -22,9 +24,13 @@ Storage Ledger::halo(Index elements) {
 }
 
 Storage Ledger::parameter_gradient(Index elements) {
-  const Storage memory = this->elements(elements);
+  const Storage memory = wide(elements);
   if (held_) held_->push_back(memory);
   return memory;
+}
+
+bool Ledger::widens_operands() const {
+  return is_mixed() && !onednn::multiplies_bf16_faster();
 }
 
 void Ledger::multiply(double operations) {
@@ -58,13 +64,13 @@ Shape extents_of(const GridCuts& cuts) {
 }
 
 int Tape::leaf() {
-  nodes_.emplace_back();
+  nodes_.push_back({{}, {}, nullptr, ledger_.type()});
   return static_cast<int>(nodes_.size()) - 1;
 }
 
 int Tape::record(std::vector<int> inputs, std::vector<Storage> kept, Backward backward) {
   if (!recording_) return -1;
-  nodes_.push_back({std::move(inputs), std::move(kept), std::move(backward)});
+  nodes_.push_back({std::move(inputs), std::move(kept), std::move(backward), ledger_.type()});
   return static_cast<int>(nodes_.size()) - 1;
 }
 
@@ -90,6 +96,7 @@ Tape::Grads Tape::backward(Storage grad) {
       continue;
     }
     const Ledger::Direction back(ledger_, true);
+    ledger_.set_type(node->type);
     const Grads grads = node->backward(own);
     node->kept.clear();
     for (std::size_t i = 0; i < node->inputs.size(); ++i) deliver(node->inputs[i], grads[i]);
@@ -167,11 +174,22 @@ Movement movement(const Ledger& ledger, const GridCuts& source, const GridCuts& 
   });
 }
 
-Storage send(Ledger& ledger, const std::string& op, const Movement& m, Index channels, bool reversed) {
+namespace {
+
+Storage send_bytes(Ledger& ledger, const std::string& op, const Movement& m, Index bytes, bool reversed) {
   const Index messages = reversed ? m.messages_in : m.messages_out;
-  const Index sent = (reversed ? m.indices_in : m.indices_out) * channels;
-  ledger.communicate(op, "send", messages, sent * ledger.element_size());
-  return ledger.elements((m.indices_in + m.indices_out) * channels);
+  ledger.communicate(op, "send", messages, (reversed ? m.indices_in : m.indices_out) * bytes);
+  return ledger.bytes((m.indices_in + m.indices_out) * bytes);
+}
+
+}  // namespace
+
+Storage send(Ledger& ledger, const std::string& op, const Movement& m, Index channels, bool reversed) {
+  return send_bytes(ledger, op, m, channels * ledger.element_size(), reversed);
+}
+
+Storage send_sums(Ledger& ledger, const std::string& op, const Movement& m, Index channels) {
+  return send_bytes(ledger, op, m, channels * ledger.wide_size(), true);
 }
 
 }  // namespace tessera::cost

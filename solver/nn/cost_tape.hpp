@@ -17,19 +17,34 @@ using Storage = std::shared_ptr<const Index>;
 /// Counts what a rank allocates, multiplies and sends.
 class Ledger {
  public:
+  /// `type` is that of the parameters.
   Ledger(int ranks, InlineVector<int> parts, DType type)
-      : ranks_(ranks), parts_(std::move(parts)), size_(static_cast<Index>(size_of(type))) {}
+      : ranks_(ranks), parts_(std::move(parts)), wide_(type), type_(type) {}
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
   int ranks() const { return ranks_; }
   /// Part of a grid axis that this rank has.
   int part(int axis) const { return parts_[axis]; }
-  Index element_size() const { return size_; }
+  /// Of the activations that operators work on from now on.
+  DType type() const { return type_; }
+  void set_type(DType type) { type_ = type; }
+  Index element_size() const { return static_cast<Index>(size_of(type_)); }
+  /// Bytes of a parameter, or of an accumulator.
+  Index wide_size() const { return static_cast<Index>(size_of(wide_)); }
+  bool is_mixed() const { return type_ != wide_; }
 
-  /// Memory for `elements` of the model's type, or for `bytes`.
-  Storage elements(Index count) { return bytes(count * size_); }
+  /// Memory for activations, for `wide` accumulators or parameters, or for `bytes`.
+  Storage elements(Index count) { return bytes(count * element_size()); }
+  Storage wide(Index count) { return bytes(count * wide_size()); }
   Storage bytes(Index count);
+  /// A copy of activations in the type of the accumulators, where that is another one.
+  Storage widened(Index count) { return is_mixed() ? wide(count) : nullptr; }
+  /// The same, for products of bf16 that the library is made to compute in f32.
+  bool widens_operands() const;
+  Storage widened_operand(Index count) { return widens_operands() ? wide(count) : nullptr; }
+  /// A parameter rounded to the activations' type.
+  Storage rounded_parameter(Index count) { return is_mixed() ? elements(count) : nullptr; }
   /// The same, counted as copies that a halo makes.
   Storage halo(Index elements);
   /// The gradient of a parameter: handed on at once, or at the end of the Hold that lives.
@@ -74,7 +89,7 @@ class Ledger {
  private:
   int ranks_;
   InlineVector<int> parts_;
-  Index size_;
+  DType wide_, type_;
   Index current_ = 0, halo_ = 0;
   bool backward_ = false, going_back_ = false;
   std::vector<Storage>* held_ = nullptr;
@@ -114,6 +129,7 @@ class Tape {
     std::vector<int> inputs;
     std::vector<Storage> kept;
     Backward backward;  ///< null: a leaf
+    DType type;
     Storage inbox = nullptr;
     bool owned = false;
   };
@@ -139,5 +155,7 @@ Movement movement(const Ledger& ledger, const GridCuts& source, const GridCuts& 
 
 /// The staging buffers of a movement under way, its messages counted. `reversed`: the adjoint.
 Storage send(Ledger& ledger, const std::string& op, const Movement& m, Index channels, bool reversed = false);
+/// The adjoint whose elements travel as accumulators.
+Storage send_sums(Ledger& ledger, const std::string& op, const Movement& m, Index channels);
 
 }  // namespace tessera::cost

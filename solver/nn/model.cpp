@@ -2,6 +2,7 @@
 
 #include "solver/nn/convnet.hpp"
 #include "solver/nn/transformer.hpp"
+#include "solver/ops/elementwise/elementwise.hpp"
 #include "solver/ops/pad/pad.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/tensor/redistribute.hpp"
@@ -45,6 +46,10 @@ void ModelConfig::validate() const {
                         to_string(t)));
     }
   }
+}
+
+Tensor Model::operator()(const Tensor& x) const {
+  return cast(forward(config_.bf16_products ? cast(x, DType::bf16) : x), x.dtype());
 }
 
 Tensor Model::pad_to_patches(const Tensor& x) const {

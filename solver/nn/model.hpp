@@ -30,9 +30,10 @@ struct ModelConfig {
   Index num_classes = 10;           ///< of a classification head
   InlineVector<Boundary> boundary;  ///< per axis, what convolutions read beyond the grid; default zero
   InlineVector<Boundary>
-      padding;             ///< per axis, how a grid is widened to whole patches; default replicate (edge)
-  bool recompute = false;  ///< recompute the activations of each block in the backward pass
-  DType type = DType::f32;
+      padding;                 ///< per axis, how a grid is widened to whole patches; default replicate (edge)
+  bool recompute = false;      ///< recompute the activations of each block in the backward pass
+  DType type = DType::f32;     ///< of the parameters, their gradients, the input and the output
+  bool bf16_products = false;  ///< activations and products in bf16, sums in f32
 
   /// Tokens (or cells of the convnet's blocks) per axis: the grid in whole patches.
   Shape tokens() const;
@@ -40,16 +41,18 @@ struct ModelConfig {
   void validate() const;
 };
 
-/// Maps a field (B, *grid, in_channels) to a field (B, *grid, out_channels) or to logits (B, num_classes).
+/// Maps a field (B, *grid, in_channels) to a field (B, *grid, out_channels) or to logits (B, num_classes), in
+/// the type of the input.
 class Model : public Module {
  public:
   explicit Model(ModelConfig config) : config_(std::move(config)) {}
   const ModelConfig& config() const { return config_; }
   /// Whether backward passes recompute the activations of each block.
   void set_recompute(bool recompute) { config_.recompute = recompute; }
-  virtual Tensor operator()(const Tensor& x) const = 0;
+  Tensor operator()(const Tensor& x) const;
 
  protected:
+  virtual Tensor forward(const Tensor& x) const = 0;
   /// Widens the grid to whole patches.
   Tensor pad_to_patches(const Tensor& x) const;
   /// Cuts a field back to the grid, in the layout of `like`'s grid where cut points moved.

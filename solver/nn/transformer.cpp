@@ -75,7 +75,7 @@ void Transformer::add_head() {
   head_ = module("head", std::make_shared<Linear>(c.dim, out, c.type));
 }
 
-Tensor Transformer::operator()(const Tensor& x) const {
+Tensor Transformer::forward(const Tensor& x) const {
   Tensor y = embed(pad_to_patches(x));  // (B, *tokens, dim)
   for (const auto& block : blocks_) {
     y = run_block([block](const Tensor& t) { return (*block)(t); }, y);
@@ -128,7 +128,8 @@ Vit::Vit(const ModelConfig& c) : Transformer(c) {
 Tensor Vit::embed(const Tensor& x) const {
   const ModelConfig& c = config();
   const Tensor patches = (*patch_embed_)(x);
-  return add(patches, reshape(pos_embed_, with_front_and_back(1, c.tokens(), {c.dim})));
+  const Tensor positions = cast(pos_embed_, patches.dtype());
+  return add(patches, reshape(positions, with_front_and_back(1, c.tokens(), {c.dim})));
 }
 
 Natten::Natten(const ModelConfig& c) : Transformer(c) {
@@ -140,7 +141,8 @@ Natten::Natten(const ModelConfig& c) : Transformer(c) {
 }
 
 Tensor Natten::embed(const Tensor& x) const {
-  return add((*patch_embed_)(x), pos_embed_);
+  const Tensor patches = (*patch_embed_)(x);
+  return add(patches, cast(pos_embed_, patches.dtype()));
 }
 
 }  // namespace tessera

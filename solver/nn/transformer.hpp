@@ -32,8 +32,6 @@ class TransformerBlock : public Module {
 /// Blocks and heads common to Vit and Natten.
 class Transformer : public Model {
  public:
-  Tensor operator()(const Tensor& x) const override;
-
  protected:
   explicit Transformer(const ModelConfig& config) : Model(config) {}
   void add_blocks(Index kernel_size);
@@ -42,6 +40,7 @@ class Transformer : public Model {
   virtual Tensor embed(const Tensor& x) const = 0;
 
  private:
+  Tensor forward(const Tensor& x) const override;
   /// (B, *tokens, patch^n * out), patch positions slowest, channel fastest -> (B, *grid, out).
   Tensor unpatch(const Tensor& y) const;
 

@@ -76,7 +76,7 @@ void fill_any(const Tensor& tensor, const CounterRandom& random, Kind kind, doub
     case DType::bf16: {  // drawn in single precision, then rounded
       const Tensor single = Tensor::empty(tensor.layout(), tensor.shape(), DType::f32);
       fill<float>(single, random, kind, offset, scale);
-      return tensor.copy_from(single.to(DType::bf16));
+      return tensor.copy_from(single);
     }
     default:
       fail(ExitCode::internal, "fill_random", "found element type {}", name_of(tensor.dtype()));

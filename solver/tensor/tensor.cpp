@@ -43,6 +43,14 @@ void convert(To* to, const From* from, Index n) {
       "convert", n, KOKKOS_LAMBDA(Index i) { store(to[i], load(from[i])); });
 }
 
+void convert_any(const Tensor& to, const Tensor& from) {
+  dispatch(to.dtype(), [&]<typename To>(To*) {
+    dispatch(from.dtype(), [&]<typename From>(From*) {
+      convert(static_cast<To*>(to.raw()), static_cast<const From*>(from.raw()), to.local_count());
+    });
+  });
+}
+
 template <typename T>
 void fill(T* data, Index n, double value) {
   for_each(
@@ -206,13 +214,16 @@ void Tensor::copy_from_host(std::span<const T> values) const {
   }
   Tensor staged = empty(local_shape(), dtype_of<T>);
   staged.copy_from_host(values);
-  copy_from(staged.to(dtype()));
+  copy_from(staged);
 }
 
 void Tensor::copy_from(const Tensor& from) const {
-  require(from.local_shape() == local_shape() && from.dtype() == dtype(), "copy_from",
-          "found {}, expected {}", describe(from), describe(*this));
-  copy_bytes(impl_->data, MemorySpace::device, from.raw(), MemorySpace::device, bytes());
+  require(from.local_shape() == local_shape(), "copy_from", "found {}, expected {}", describe(from),
+          describe(*this));
+  if (from.dtype() == dtype())
+    copy_bytes(impl_->data, MemorySpace::device, from.raw(), MemorySpace::device, bytes());
+  else
+    convert_any(*this, from);
   mark_written();
 }
 
@@ -280,13 +291,7 @@ Tensor Tensor::clone() const {
 Tensor Tensor::to(DType type) const {
   if (type == dtype()) return detach();
   Tensor t = allocate(shape(), local_shape(), type, layout());
-  dispatch(type, [&](auto* to_null) {
-    using To = std::remove_pointer_t<decltype(to_null)>;
-    dispatch(dtype(), [&](auto* from_null) {
-      using From = std::remove_pointer_t<decltype(from_null)>;
-      convert(static_cast<To*>(t.raw()), static_cast<const From*>(raw()), local_count());
-    });
-  });
+  convert_any(t, *this);
   return t;
 }
 

@@ -73,7 +73,7 @@ class Tensor {
   /// Overwrites the local elements (converted from T).
   template <typename T>
   void copy_from_host(std::span<const T> values) const;
-  /// Overwrites the local elements with those of `from` (equal local shape and type). Not differentiable.
+  /// Overwrites the local elements with those of `from` (equal local shape), converted. Not differentiable.
   void copy_from(const Tensor& from) const;
   void zero() const;
   /// Says that the elements have been written to through data() or raw(). A backward pass that needs values

@@ -168,6 +168,9 @@ void add_unary(Table& table) {
   table.push_back(unary("relu", relu, Domain::not_zero));
   table.push_back({"leaky_relu", draw_leaky_relu});
   table.push_back(unary("elu", elu, Domain::not_zero));
+  // Exact in f32 and f64, so that the slopes can be held against differences.
+  table.push_back(unary(
+      "cast", [](const Tensor& x) { return cast(neg(cast(x, DType::f64)), x.dtype()); }, Domain::all));
   table.push_back(unary("gelu", gelu, Domain::all));
   table.push_back(unary("gelu_tanh", gelu_tanh, Domain::all));
   table.push_back(unary("silu", silu, Domain::all));

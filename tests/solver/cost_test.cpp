@@ -155,7 +155,7 @@ void expect_near(Index counted, Index seen, double tolerance, const std::string&
 
 void check(const ModelConfig& config, Index unit, const std::string& name) {
   for (const GridCuts& cuts : all_cuts(config.grid, unit)) {
-    std::string what = name + (config.recompute ? " recomputed" : "");
+    std::string what = name + (config.recompute ? " recomputed" : "") + (config.bf16_products ? " bf16" : "");
     for (const Partition& p : cuts) what += " " + to_string(p);
     Training training(config, cuts);
     training.run();  // makes groups, plans and primitives
@@ -178,39 +178,46 @@ void check(const ModelConfig& config, Index unit, const std::string& name) {
   }
 }
 
-class Cost : public ::testing::TestWithParam<bool> {
+struct Way {
+  bool recompute = false, bf16 = false;
+};
+
+class Cost : public ::testing::TestWithParam<Way> {
  protected:
-  ModelConfig with_recompute(ModelConfig c) const {
-    c.recompute = GetParam();
+  ModelConfig this_way(ModelConfig c) const {
+    c.recompute = GetParam().recompute;
+    c.bf16_products = GetParam().bf16;
     return c;
   }
 };
 
 TEST_P(Cost, Vit) {
-  check(with_recompute(config_of(Architecture::vit, {64, 48}, 2)), 2, "vit");
+  check(this_way(config_of(Architecture::vit, {64, 48}, 2)), 2, "vit");
 }
 TEST_P(Cost, VitWiderThanTheGrid) {
-  check(with_recompute(config_of(Architecture::vit, {61, 46}, 4)), 1, "vit on odd cuts");
+  check(this_way(config_of(Architecture::vit, {61, 46}, 4)), 1, "vit on odd cuts");
 }
 TEST_P(Cost, Natten) {
-  check(with_recompute(config_of(Architecture::natten, {64, 48}, 2)), 2, "natten");
+  check(this_way(config_of(Architecture::natten, {64, 48}, 2)), 2, "natten");
 }
 TEST_P(Cost, ConvNet) {
-  check(with_recompute(config_of(Architecture::convnet, {64, 48}, 2)), 2, "convnet");
+  check(this_way(config_of(Architecture::convnet, {64, 48}, 2)), 2, "convnet");
 }
 TEST_P(Cost, ConvNetWithWideStem) {
   ModelConfig c = config_of(Architecture::convnet, {45, 40}, 1);
   c.stem_kernel = 3;
-  check(with_recompute(c), 1, "convnet of cells");
+  check(this_way(c), 1, "convnet of cells");
 }
 TEST_P(Cost, ThreeAxes) {
-  check(with_recompute(config_of(Architecture::convnet, {20, 18, 12}, 2)), 2, "convnet in 3-D");
+  check(this_way(config_of(Architecture::convnet, {20, 18, 12}, 2)), 2, "convnet in 3-D");
   ModelConfig c = config_of(Architecture::natten, {20, 18, 12}, 2);
   c.kernel_size = 3;
-  check(with_recompute(c), 2, "natten in 3-D");
+  check(this_way(c), 2, "natten in 3-D");
 }
 
-INSTANTIATE_TEST_SUITE_P(WithAndWithoutRecomputation, Cost, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Ways, Cost,
+                         ::testing::Values(Way{}, Way{.recompute = true}, Way{.bf16 = true},
+                                           Way{.recompute = true, .bf16 = true}));
 
 }  // namespace
 }  // namespace tessera

@@ -34,6 +34,7 @@ void add_elementwise(std::vector<OperatorSample>& all) {
       {"leaky_relu", [](const Tensor& x) { return leaky_relu(x, 0.1); }},
       {"add_scalar", [](const Tensor& x) { return add(x, 1.0); }},
       {"mul_scalar", [](const Tensor& x) { return mul(x, 2.0); }},
+      {"cast", [](const Tensor& x) { return cast(x, DType::f64); }},
       {"clamp", [](const Tensor& x) { return clamp(x, 0, 1); }}};
   for (const auto& [name, op] : with_numbers) {
     all.push_back({name, {{8, 8}}, {{"any", {0}}}, [op = op](const Operands& t) { return op(t[0]); }});

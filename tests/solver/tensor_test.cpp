@@ -65,7 +65,16 @@ TEST(Tensor, RefusesOtherElementTypesAndCounts) {
   EXPECT_THROW(t.as_plain(Shape{4}), Error);
   EXPECT_THROW(t.slice_storage(2, Shape{2}), Error);
   EXPECT_THROW(t.copy_from(Tensor::zeros(Shape{4})), Error);
-  EXPECT_THROW(t.copy_from(Tensor::zeros(Shape{3}, DType::f64)), Error);
+}
+
+TEST(Tensor, CopiesConvert) {
+  const std::vector<double> values{1.5, -2.25, 3};
+  for (const DType type : {DType::f32, DType::f64, DType::bf16}) {
+    const Tensor t = Tensor::zeros(Shape{3}, type);
+    t.copy_from(tensor_of(values, Shape{3}));
+    EXPECT_EQ(t.to_host<double>(), values) << name_of(type);
+  }
+  EXPECT_THROW(Tensor::zeros(Shape{3}).copy_from(Tensor::zeros(Shape{4})), Error);
 }
 
 TEST(Tensor, Conversions) {

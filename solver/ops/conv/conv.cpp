@@ -34,9 +34,13 @@ int checked_axes(const char* op, const Tensor& x, const Tensor& weight, const Te
   if (bias && bias.shape() != Shape{out_channels}) {
     fail(ExitCode::usage, op, "found bias {}, expected ({})", to_string(bias.shape()), out_channels);
   }
-  if (weight.dtype() != x.dtype() || (bias && bias.dtype() != x.dtype())) {
-    fail(ExitCode::usage, op, "found input {}, weight {}{}, expected one element type", name_of(x.dtype()),
-         name_of(weight.dtype()), bias ? fmt::format(", bias {}", name_of(bias.dtype())) : "");
+  const bool one_type =
+      weight.dtype() == x.dtype() || (weight.dtype() == DType::f32 && x.dtype() == DType::bf16);
+  if (!one_type || (bias && bias.dtype() != weight.dtype())) {
+    fail(ExitCode::usage, op,
+         "found input {}, weight {}{}, expected one element type, or weights in f32 beside bf16",
+         name_of(x.dtype()), name_of(weight.dtype()),
+         bias ? fmt::format(", bias {}", name_of(bias.dtype())) : "");
   }
   check_floating(op, x);
   return axes;
@@ -68,11 +72,12 @@ const Operator& kConvTranspose = convolution("conv_transpose", "conv_transpose(x
 
 /// The local convolution that reads `input` (or, transposed, that writes it backwards).
 ConvProblem local_problem(const WindowedInput& input, const Window& window, bool transposed, DType type,
-                          Index groups) {
+                          DType weight_type, Index groups) {
   const Shape& slab = input.slab_shape();
   const Shape& outputs = input.local_output_shape();
   ConvProblem p;
   p.type = type;
+  p.weight_gradient_type = weight_type;
   p.batch = slab[0];
   p.groups = groups;
   p.in_channels = transposed ? outputs.back() : slab.back();
@@ -91,6 +96,11 @@ ConvProblem local_problem(const WindowedInput& input, const Window& window, bool
 
 const void* raw_or_null(const Tensor& t) {
   return t ? t.raw() : nullptr;
+}
+
+/// The values in the type of the products.
+Tensor used(const Tensor& parameter, DType type) {
+  return parameter ? parameter.detach().to(type) : Tensor();
 }
 
 /// Uninitialised gradient of a weight, to hold this rank's addend.
@@ -115,10 +125,11 @@ Tensor conv(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in, 
                       setting(options.boundary, a, axes, Boundary::zero, "conv", "boundary"), false});
   }
   const WindowedInput input(x, window, out_channels);
-  const ConvProblem problem = local_problem(input, window, false, x.dtype(), options.groups);
+  const ConvProblem problem = local_problem(input, window, false, x.dtype(), weight.dtype(), options.groups);
   const Tensor slab = input.gather(x);
   Tensor y = input.empty_output(x.dtype());
-  conv_forward(problem, slab.raw(), weight.raw(), raw_or_null(bias), y.raw());
+  const Tensor kernel = used(weight, x.dtype());
+  conv_forward(problem, slab.raw(), kernel.raw(), raw_or_null(used(bias, x.dtype())), y.raw());
 
   const bool want_x = x.requires_grad(), want_weight = weight.requires_grad(),
              want_bias = bias && bias.requires_grad();
@@ -127,7 +138,7 @@ Tensor conv(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in, 
     Tensor gx, gw, gb;
     if (want_x) {
       const Tensor slab_gradient = Tensor::empty(input.slab_shape(), gy.dtype());
-      conv_backward_data(problem, gy.raw(), weight.raw(), nullptr, slab_gradient.raw());
+      conv_backward_data(problem, gy.raw(), kernel.raw(), nullptr, slab_gradient.raw());
       gx = input.scatter_add(slab_gradient);
     }
     if (want_bias) gb = contribution(gy.layout(), bias);
@@ -135,7 +146,8 @@ Tensor conv(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in, 
       gw = contribution(gy.layout(), weight);
       conv_backward_weights(problem, kept.raw(), gy.raw(), gw.raw(), want_bias ? gb.raw() : nullptr);
     } else if (want_bias) {
-      sum_rows(gy.dtype(), problem.batch * count(problem.out), problem.out_channels, gy.raw(), gb.raw());
+      sum_rows(gy.dtype(), problem.batch * count(problem.out), problem.out_channels, gy.raw(), gb.dtype(),
+               gb.raw());
     }
     return Gradients{gx, gw, gb};
   });
@@ -159,10 +171,11 @@ Tensor conv_transpose(const Tensor& x_in, const Tensor& weight_in, const Tensor&
                       Boundary::zero, true});
   }
   const WindowedInput input(x, window, out_channels);
-  const ConvProblem problem = local_problem(input, window, true, x.dtype(), options.groups);
+  const ConvProblem problem = local_problem(input, window, true, x.dtype(), weight.dtype(), options.groups);
   const Tensor slab = input.gather(x);
   Tensor y = input.empty_output(x.dtype());
-  conv_backward_data(problem, slab.raw(), weight.raw(), raw_or_null(bias), y.raw());
+  const Tensor kernel = used(weight, x.dtype());
+  conv_backward_data(problem, slab.raw(), kernel.raw(), raw_or_null(used(bias, x.dtype())), y.raw());
 
   const bool want_x = x.requires_grad(), want_weight = weight.requires_grad(),
              want_bias = bias && bias.requires_grad();
@@ -171,7 +184,7 @@ Tensor conv_transpose(const Tensor& x_in, const Tensor& weight_in, const Tensor&
     Tensor gx, gw, gb;
     if (want_x) {
       const Tensor slab_gradient = Tensor::empty(input.slab_shape(), gy.dtype());
-      conv_forward(problem, gy.raw(), weight.raw(), nullptr, slab_gradient.raw());
+      conv_forward(problem, gy.raw(), kernel.raw(), nullptr, slab_gradient.raw());
       gx = input.scatter_add(slab_gradient);
     }
     if (want_weight) {
@@ -180,7 +193,8 @@ Tensor conv_transpose(const Tensor& x_in, const Tensor& weight_in, const Tensor&
     }
     if (want_bias) {
       gb = contribution(gy.layout(), bias);
-      sum_rows(gy.dtype(), problem.batch * count(problem.in), problem.in_channels, gy.raw(), gb.raw());
+      sum_rows(gy.dtype(), problem.batch * count(problem.in), problem.in_channels, gy.raw(), gb.dtype(),
+               gb.raw());
     }
     return Gradients{gx, gw, gb};
   });

@@ -26,9 +26,10 @@ struct ConvTransposeOptions {
 ///   y[b, j, co] = bias[co] + sum over t, ci of weight[co, ci, t] * x[b, j * stride - padding_lo + dilation *
 ///   t, group(co) + ci]
 /// x (B, *grid, Cin), weight (Cout, Cin / groups, *kernel), bias (Cout) or undefined -> (B, *outputs, Cout),
-/// all of one floating type. Any layout of x that leaves its channels whole (sharded channels are gathered
-/// first, Partial is reduced); weight and bias are plain or Replicate. The outputs' cut points follow the
-/// inputs' (Partition::strided). Throws (usage) where shapes do not fit or no output is left.
+/// all of one floating type, or x in bf16 beside weights and bias in f32, whose gradients stay f32 then. Any
+/// layout of x that leaves its channels whole (sharded channels are gathered first, Partial is reduced);
+/// weight and bias are plain or Replicate. The outputs' cut points follow the inputs' (Partition::strided).
+/// Throws (usage) where shapes do not fit or no output is left.
 Tensor conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options = {});
 
 /// Transposed convolution: the adjoint of conv in x, plus a bias.

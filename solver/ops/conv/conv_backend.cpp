@@ -12,9 +12,9 @@ Tensor view(const void* data, Index elements, DType type) {
   return Tensor::wrap(nullptr, const_cast<void*>(data), Shape{elements}, type);
 }
 
-/// bf16 where oneDNN declines: computed in f32.
+/// bf16 where oneDNN declines, or is slower: computed in f32.
 ConvProblem in_f32(ConvProblem problem) {
-  problem.type = DType::f32;
+  problem.type = problem.weight_gradient_type = DType::f32;
   return problem;
 }
 
@@ -42,7 +42,7 @@ void conv_forward(const ConvProblem& problem, const void* src, const void* weigh
     const Tensor w = view(weights, problem.weight_count(), DType::bf16).to(DType::f32);
     const Tensor y = Tensor::empty(Shape{problem.dst_count()}, DType::f32);
     conv_forward(in_f32(problem), x.raw(), w.raw(), nullptr, y.raw());
-    view(dst, problem.dst_count(), DType::bf16).copy_from(y.to(DType::bf16));
+    view(dst, problem.dst_count(), DType::bf16).copy_from(y);
   } else {
     conv_direct::forward(problem, src, weights, dst);
   }
@@ -64,7 +64,7 @@ void conv_backward_data(const ConvProblem& problem, const void* dst, const void*
     const Tensor w = view(weights, problem.weight_count(), DType::bf16).to(DType::f32);
     const Tensor x = Tensor::empty(Shape{problem.src_count()}, DType::f32);
     conv_backward_data(in_f32(problem), y.raw(), w.raw(), nullptr, x.raw());
-    view(src, problem.src_count(), DType::bf16).copy_from(x.to(DType::bf16));
+    view(src, problem.src_count(), DType::bf16).copy_from(x);
   } else {
     conv_direct::backward_data(problem, dst, weights, src);
   }
@@ -75,8 +75,8 @@ void conv_backward_weights(const ConvProblem& problem, const void* src, const vo
                            void* bias) {
   const Index rows = rows_of(problem.out, problem.batch);
   if (problem.src_count() == 0 || problem.dst_count() == 0) {
-    zero(problem.type, problem.weight_count(), weights);
-    if (bias) sum_rows(problem.type, rows, problem.out_channels, dst, bias);
+    zero(problem.weight_gradient_type, problem.weight_count(), weights);
+    if (bias) sum_rows(problem.type, rows, problem.out_channels, dst, problem.weight_gradient_type, bias);
     return;
   }
   if (conv_onednn::supports_weights(problem))
@@ -84,19 +84,21 @@ void conv_backward_weights(const ConvProblem& problem, const void* src, const vo
   if (problem.type == DType::bf16) {
     const Tensor x = view(src, problem.src_count(), DType::bf16).to(DType::f32);
     const Tensor y = view(dst, problem.dst_count(), DType::bf16).to(DType::f32);
-    const Tensor w = Tensor::empty(Shape{problem.weight_count()}, DType::f32);
+    const Tensor result = view(weights, problem.weight_count(), problem.weight_gradient_type);
+    const bool in_place = result.dtype() == DType::f32;
+    const Tensor w = in_place ? result : Tensor::empty(result.shape(), DType::f32);
     conv_backward_weights(in_f32(problem), x.raw(), y.raw(), w.raw(), nullptr);
-    view(weights, problem.weight_count(), DType::bf16).copy_from(w.to(DType::bf16));
+    if (!in_place) result.copy_from(w);
   } else {
     conv_direct::backward_weights(problem, src, dst, weights);
   }
-  if (bias) sum_rows(problem.type, rows, problem.out_channels, dst, bias);
+  if (bias) sum_rows(problem.type, rows, problem.out_channels, dst, problem.weight_gradient_type, bias);
 }
 
 namespace {
 
-template <typename T>
-void sum_rows_as(Index rows, Index channels, const T* values, T* sums) {
+template <typename T, typename U>
+void sum_rows_as(Index rows, Index channels, const T* values, U* sums) {
   constexpr Index chunks = kRowAddends;
   const Tensor partial = Tensor::zeros(Shape{chunks, channels}, DType::f64);
   double* sum = partial.data<double>();
@@ -134,9 +136,11 @@ void fill_rows_as(Index rows, Index channels, const T* bias, T* values) {
 
 }  // namespace
 
-void sum_rows(DType type, Index rows, Index channels, const void* values, void* sums) {
+void sum_rows(DType type, Index rows, Index channels, const void* values, DType out, void* sums) {
   dispatch_floating(type, "conv", [&]<typename T>(T*) {
-    sum_rows_as(rows, channels, static_cast<const T*>(values), static_cast<T*>(sums));
+    dispatch_floating(out, "conv", [&]<typename U>(U*) {
+      sum_rows_as(rows, channels, static_cast<const T*>(values), static_cast<U*>(sums));
+    });
   });
 }
 

@@ -10,6 +10,7 @@ namespace tessera {
 /// out_channels); padding is zero. `pad_hi` may be negative: inputs at the high end that no window reads.
 struct ConvProblem {
   DType type = DType::f32;
+  DType weight_gradient_type = type;  ///< of what backward_weights() writes; f32 beside bf16, else `type`
   Index batch = 0, in_channels = 0, out_channels = 0, groups = 1;
   Shape in, out, kernel, stride, dilation, pad_lo, pad_hi;
 
@@ -31,8 +32,8 @@ void conv_backward_weights(const ConvProblem& problem, const void* src, const vo
                            void* bias);
 /// Addends that sum_rows keeps per channel, in double.
 inline constexpr Index kRowAddends = 64;
-/// sums[c] = sum over rows of values (rows, channels), accumulated in double in a fixed order.
-void sum_rows(DType type, Index rows, Index channels, const void* values, void* sums);
+/// sums[c] = sum over rows of values (rows, channels), accumulated in double in a fixed order, of type `out`.
+void sum_rows(DType type, Index rows, Index channels, const void* values, DType out, void* sums);
 /// values (rows, channels) += bias, or = bias.
 void add_rows(DType type, Index rows, Index channels, const void* bias, void* values);
 void fill_rows(DType type, Index rows, Index channels, const void* bias, void* values);

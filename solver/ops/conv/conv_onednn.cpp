@@ -35,7 +35,7 @@ memory::desc activations(const ConvProblem& p, Index channels, const Shape& grid
   return {sizes, onednn::data_type(p.type), tags[p.axes() - 1]};
 }
 
-memory::desc weights(const ConvProblem& p, bool plain) {
+memory::desc weights(const ConvProblem& p, DType type, bool plain) {
   memory::dims sizes;
   if (p.groups > 1) sizes.push_back(p.groups);
   sizes.push_back(p.out_channels / p.groups);
@@ -43,11 +43,11 @@ memory::desc weights(const ConvProblem& p, bool plain) {
   sizes.insert(sizes.end(), p.kernel.begin(), p.kernel.end());
   constexpr Tag tags[] = {Tag::oiw, Tag::oihw, Tag::oidhw}, grouped[] = {Tag::goiw, Tag::goihw, Tag::goidhw};
   const Tag tag = p.groups > 1 ? grouped[p.axes() - 1] : tags[p.axes() - 1];
-  return {sizes, onednn::data_type(p.type), plain ? tag : Tag::any};
+  return {sizes, onednn::data_type(type), plain ? tag : Tag::any};
 }
 
-memory::desc bias_of(const ConvProblem& p) {
-  return {{p.out_channels}, onednn::data_type(p.type), Tag::x};
+memory::desc bias_of(const ConvProblem& p, DType type) {
+  return {{p.out_channels}, onednn::data_type(type), Tag::x};
 }
 
 template <typename Descriptor, typename... Leading>
@@ -62,16 +62,18 @@ Compiled compile(const ConvProblem& p, Pass pass, bool bias) {
   Compiled c;
   c.src = activations(p, p.in_channels, p.in);
   c.dst = activations(p, p.out_channels, p.out);
-  c.plain_weights = weights(p, true);
-  const memory::desc any = weights(p, false);
-  const memory::desc bias_desc = bias ? bias_of(p) : memory::desc();
+  const DType type = pass == Pass::weights ? p.weight_gradient_type : p.type;
+  c.plain_weights = weights(p, type, true);
+  const memory::desc any = weights(p, p.type, false);
+  const memory::desc bias_desc = bias ? bias_of(p, type) : memory::desc();
   constexpr auto algorithm = dnnl::algorithm::convolution_direct;
   auto& engine = onednn::engine();
 
   using Forward = dnnl::convolution_forward;
-  const Forward::primitive_desc forward(describe_pass<Forward::desc>(p, dnnl::prop_kind::forward_training,
-                                                                     algorithm, c.src, any, bias_desc, c.dst),
-                                        engine);
+  const Forward::primitive_desc forward(
+      describe_pass<Forward::desc>(p, dnnl::prop_kind::forward_training, algorithm, c.src, any,
+                                   bias ? bias_of(p, p.type) : bias_desc, c.dst),
+      engine);
   if (pass == Pass::forward) {
     c.own_weights = forward.weights_desc();
     c.primitive = Forward(forward);
@@ -86,8 +88,8 @@ Compiled compile(const ConvProblem& p, Pass pass, bool bias) {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const Weights::primitive_desc back(
-        describe_pass<Weights::desc>(p, algorithm, c.src, any, bias_desc, c.dst), attributes, engine,
-        forward);
+        describe_pass<Weights::desc>(p, algorithm, c.src, weights(p, type, false), bias_desc, c.dst),
+        attributes, engine, forward);
     c.own_weights = back.diff_weights_desc();
     c.scratchpad = back.scratchpad_desc();
     c.primitive = Weights(back);
@@ -147,6 +149,7 @@ MemoryBlock with_front_planes(ConvProblem& p, const void* src) {
 
 bool supports(const ConvProblem& p) {
   if (!onednn::supports(p.type) || p.src_count() == 0 || p.dst_count() == 0) return false;
+  if (p.type == DType::bf16 && !onednn::multiplies_bf16_faster()) return false;
   for (int a = 0; a < p.axes(); ++a) {
     if (p.pad_lo[a] < 0 || p.pad_hi[a] + p.stride[a] <= 0) return false;
   }
@@ -170,7 +173,7 @@ void forward(const ConvProblem& problem, const void* src, const void* weights, c
   std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, at(c.src, src)},
                                             {DNNL_ARG_WEIGHTS, reordered(c, weights, keep)},
                                             {DNNL_ARG_DST, at(c.dst, dst)}};
-  if (bias) arguments.emplace(DNNL_ARG_BIAS, at(bias_of(problem), bias));
+  if (bias) arguments.emplace(DNNL_ARG_BIAS, at(bias_of(problem, problem.type), bias));
   c.primitive.execute(onednn::stream(), arguments);
   onednn::stream().wait();
 }
@@ -201,7 +204,7 @@ void backward_weights(const ConvProblem& problem, const void* src, const void* d
   const MemoryBlock scratchpad(MemorySpace::device, c.scratchpad.get_size());
   zero_bytes(scratchpad.data(), MemorySpace::device, scratchpad.bytes());
   arguments.emplace(DNNL_ARG_SCRATCHPAD, at(c.scratchpad, scratchpad.data()));
-  if (bias) arguments.emplace(DNNL_ARG_DIFF_BIAS, at(bias_of(problem), bias));
+  if (bias) arguments.emplace(DNNL_ARG_DIFF_BIAS, at(bias_of(problem, problem.weight_gradient_type), bias));
   c.primitive.execute(onednn::stream(), arguments);
   if (c.reorder) {
     c.reorder.execute(onednn::stream(), {{DNNL_ARG_FROM, own}, {DNNL_ARG_TO, at(c.plain_weights, weights)}});

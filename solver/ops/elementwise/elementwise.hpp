@@ -27,6 +27,10 @@ Tensor add(const Tensor& x, double scalar);
 Tensor mul(const Tensor& x, double scalar);
 Tensor clamp(const Tensor& x, double low, double high);  ///< derivative 1 inside, bounds included
 
+/// The values in another floating type (f32, f64, bf16: rounded to nearest even); the gradient comes back in
+/// the type of x. x itself where it has that type.
+Tensor cast(const Tensor& x, DType type);
+
 // Two operands, broadcast against each other as in NumPy. Operands with different cut points or placements
 // are redistributed to those of the larger operand; a plain operand counts as Replicate.
 Tensor add(const Tensor& a, const Tensor& b);

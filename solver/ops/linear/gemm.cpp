@@ -48,6 +48,47 @@ void gemm_f32(const Gemm& g, const float* a, const float* b, float* c, const flo
   }
 }
 
+/// to (rows, columns), tight = from, whose rows are `stride` apart; or back.
+template <typename To, typename From>
+void convert_rows(Index rows, Index columns, To* to, Index to_stride, const From* from, Index from_stride) {
+  for_each(
+      "gemm_convert", rows, KOKKOS_LAMBDA(Index r) {
+        for (Index c = 0; c < columns; ++c) store(to[r * to_stride + c], load(from[r * from_stride + c]));
+      });
+}
+
+/// bf16 operands multiplied in f32.
+void gemm_widened(const Gemm& g, const bfloat16* a, const bfloat16* b, void* c, const void* bias) {
+  const Index a_rows = g.transpose_a ? g.k : g.m, a_columns = g.transpose_a ? g.m : g.k;
+  const Index b_rows = g.transpose_b ? g.n : g.k, b_columns = g.transpose_b ? g.k : g.n;
+  const auto floats = [](Index n) {
+    return MemoryBlock(MemorySpace::device, static_cast<std::size_t>(n) * sizeof(float));
+  };
+  const MemoryBlock wide_a = floats(g.m * g.k), wide_b = floats(g.n * g.k);
+  Gemm wide{.m = g.m, .n = g.n, .k = g.k, .transpose_a = g.transpose_a, .transpose_b = g.transpose_b};
+  wide.accumulate = g.accumulate;
+  wide = with_tight_strides(wide);
+  auto* fa = static_cast<float*>(wide_a.data());
+  auto* fb = static_cast<float*>(wide_b.data());
+  for (Index i = 0; i < g.batch; ++i) {
+    if (i == 0 || g.stride_a != 0) convert_rows(a_rows, a_columns, fa, a_columns, a + i * g.stride_a, g.lda);
+    if (i == 0 || g.stride_b != 0) convert_rows(b_rows, b_columns, fb, b_columns, b + i * g.stride_b, g.ldb);
+    if (g.out == DType::f32) {
+      wide.ldc = g.ldc;
+      gemm_f32(wide, fa, fb, static_cast<float*>(c) + i * g.stride_c, static_cast<const float*>(bias));
+      continue;
+    }
+    auto* narrow_c = static_cast<bfloat16*>(c) + i * g.stride_c;
+    const MemoryBlock wide_c = floats(g.m * g.n), wide_bias = floats(bias ? g.n : 0);
+    auto* fc = static_cast<float*>(wide_c.data());
+    auto* fbias = bias ? static_cast<float*>(wide_bias.data()) : nullptr;
+    if (bias) convert_rows(1, g.n, fbias, g.n, static_cast<const bfloat16*>(bias), g.n);
+    if (g.accumulate) convert_rows(g.m, g.n, fc, g.n, narrow_c, g.ldc);
+    gemm_f32(wide, fa, fb, fc, fbias);
+    convert_rows(g.m, g.n, narrow_c, g.ldc, fc, g.n);
+  }
+}
+
 /// A matmul primitive of one shape, and the descriptors of its operands.
 struct Matmul {
   dnnl::memory::desc a, b, c, bias;
@@ -179,7 +220,8 @@ void gemm(const Gemm& spec, const void* a, const void* b, void* c, const void* b
     return gemm_f32(g, static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(c),
                     static_cast<const float*>(bias));
   }
-  gemm_onednn(g, a, b, c, bias);
+  if (onednn::multiplies_bf16_faster()) return gemm_onednn(g, a, b, c, bias);
+  gemm_widened(g, static_cast<const bfloat16*>(a), static_cast<const bfloat16*>(b), c, bias);
 }
 
 namespace {

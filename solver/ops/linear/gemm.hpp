@@ -6,7 +6,8 @@
 namespace tessera {
 
 /// C (m, n) = op(A) (m, k) op(B) (k, n) [+ C] [+ bias], row-major, `batch` times.
-/// f32: oneDNN. bf16 operands: oneDNN with f32 accumulation, C in bf16 or f32. f64: a Kokkos kernel.
+/// f32: oneDNN. bf16 operands: oneDNN with f32 accumulation, C in bf16 or f32; widened to f32 first on
+/// processors that multiply f32 faster. f64: a Kokkos kernel.
 struct Gemm {
   Index m = 0;
   Index n = 0;

@@ -15,5 +15,9 @@ dnnl::memory::dims dims(const Shape& shape);
 /// True for the element types that oneDNN computes with here (f32, bf16); f64 takes the Kokkos reference
 /// kernels.
 bool supports(DType type);
+/// Whether this processor multiplies bf16 faster than f32: some have the instructions at half the rate of
+/// f32's, and then bf16 operands are better widened. Measured once; the environment's TESSERA_BF16=native or
+/// widened decides instead.
+bool multiplies_bf16_faster();
 
 }  // namespace tessera::onednn
