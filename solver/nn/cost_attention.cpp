@@ -118,32 +118,27 @@ Field attention(Tape& tape, const Field& q_in, const Field& k_in, const Field& v
   Field y{s.cuts, c};
   Storage lse;
   {
-    const Storage q_wide = ledger.widened(tokens * c);
     const Storage out = ledger.wide(tokens * c), state = ledger.wide(2 * rows);
     {
       const Storage blocks = ranks > 1 ? ledger.elements(block + 2 * longest) : nullptr;
-      const Storage block_wide = ledger.widened(longest);
       hand_on(ledger, s, ranks - 1, 2 * c, ledger.element_size());
-      ledger.wide(scores);
-      ledger.multiply(2 * product);  // q k^T, p v
+      ledger.wide(scores + (tokens * c + longest) / s.heads);  // one head of q and of [k | v]
+      ledger.multiply(2 * product);                            // q k^T, p v
     }
+    y.storage = ledger.elements(tokens * c);
     lse = ledger.wide(rows);
-    y.storage = ledger.is_mixed() ? ledger.elements(tokens * c) : out;
   }
   const auto backward = [=, &ledger](const Storage&) {
-    const Storage operands = ledger.widened(3 * tokens * c);  // q, gy, y
     const Storage products = ledger.wide(rows), dq = ledger.wide(tokens * c);
     const Storage dkv = ledger.wide(longest);
     {
       const Storage sums = ranks > 1 ? ledger.wide(2 * longest) : nullptr;
       const Storage blocks = ranks > 1 ? ledger.elements(block + 2 * longest) : nullptr;
-      const Storage block_wide = ledger.widened(longest);
       hand_on(ledger, s, ranks - 1, 2 * c, ledger.element_size());
       if (ranks > 1) hand_on(ledger, s, ranks, 2 * c, ledger.wide_size());
-      ledger.wide(2 * scores);
+      ledger.wide(2 * scores + (2 * tokens * c + longest) / s.heads);
       ledger.multiply(5 * product);  // q k^T, gy v^T, and what adds to dq, dk and dv
     }
-    if (!ledger.is_mixed()) return Grads{dq, dkv, dkv};
     return Grads{ledger.elements(tokens * c), ledger.elements(tokens * c), ledger.elements(tokens * c)};
   };
   y.node = tape.record({q.node, k.node, v.node}, {q.storage, k.storage, v.storage, y.storage, lse, positions},

@@ -65,8 +65,7 @@ struct Call {
 template <typename A>
 void merge_running(const Call& call, const Running<A>& state) {
   if (!call.merge || call.merge->size() == 1) return;
-  const Problem& p = call.problem;
-  const Index rows = state.sum.count(), nq = p.queries.size(), heads = p.heads, dv = p.dv;
+  const Index rows = state.sum.count(), dv = call.problem.dv;
   const DeviceArray<A> own(rows);
   copy_bytes(own.data(), MemorySpace::device, state.maximum.data(), MemorySpace::device, own.bytes());
   all_reduce(*call.merge, state.maximum, ReduceOp::max);
@@ -76,11 +75,9 @@ void merge_running(const Call& call, const Running<A>& state) {
   A* out = state.out.data();
   for_each(
       "attention_rescale", rows, KOKKOS_LAMBDA(Index r) {
-        const Index b = r / (heads * nq), h = r / nq % heads, i = r % nq;
         const A factor = sum[r] > 0 ? fast_exp(before[r] - maximum[r]) : A(0);
         sum[r] *= factor;
-        A* row = out + ((b * nq + i) * heads + h) * dv;
-        for (Index c = 0; c < dv; ++c) row[c] *= factor;
+        for (Index c = 0; c < dv; ++c) out[r * dv + c] *= factor;
       });
   all_reduce(*call.merge, state.sum, ReduceOp::sum);
   all_reduce(*call.merge, state.out, ReduceOp::sum);
@@ -90,31 +87,27 @@ template <typename T>
 Tensor run(const Call& call, const Operands& x) {
   using A = Compute<T>;
   const Problem& p = call.problem;
-  const Tensor wide_q = widened<T>(x.q);
   const Running<A> state = start_running<A>(p);
-  for_each_block<T>(call.ring, x.k, x.v, [&](int owner, const A* k, const A* v, const Progress& progress) {
-    attend(p, wide_q.template data<A>(), call.ring.positions[static_cast<std::size_t>(owner)], k, v, state,
-           progress);
+  for_each_block<T>(call.ring, x.k, x.v, [&](int owner, const T* k, const T* v, const Progress& progress) {
+    attend(p, x.q.data<T>(), call.ring.positions[static_cast<std::size_t>(owner)], k, v, state, progress);
   });
   merge_running(call, state);
-  const DeviceArray<A> lse = finish_running(p, state);
   Shape out_shape = x.q.shape();
   out_shape.back() = p.dv;
-  Tensor y = narrowed<T>(state.out, 0, call.axes.out, out_shape);
+  Tensor y = Tensor::empty(call.axes.out, out_shape, dtype_of<T>);
+  const DeviceArray<A> lse = finish_running(p, state, y.data<T>());
 
   record(
       "attention", {x.q, x.k, x.v}, y,
       [call, lse, q = x.q.detach(), k = x.k.detach(), v = x.v.detach(), out = y.detach()](const Tensor& gy) {
-        const Tensor q_wide = widened<T>(q), gy_wide = widened<T>(gy), out_wide = widened<T>(out);
-        const DeviceArray<A> products =
-            output_products(call.problem, out_wide.template data<A>(), gy_wide.template data<A>());
-        const BackwardInputs<A> in{q_wide.template data<A>(), gy_wide.template data<A>(), lse.data(),
-                                   products.data()};
+        const T* gy_data = gy.data<T>();
+        const DeviceArray<A> products = output_products(call.problem, out.data<T>(), gy_data);
+        const BackwardInputs<T> in{q.data<T>(), gy_data, lse.data(), products.data()};
         const DeviceArray<A> dq(q.local_count());
         dq.zero();
         BlockGradients<A> dkv(call.ring);
         for_each_block<T>(
-            call.ring, k, v, [&](int owner, const A* k_block, const A* v_block, const Progress& progress) {
+            call.ring, k, v, [&](int owner, const T* k_block, const T* v_block, const Progress& progress) {
               const Positions& keys = call.ring.positions[static_cast<std::size_t>(owner)];
               dkv.block(owner, [&](A* dk, A* dv, const Progress& sums_progress) {
                 attend_backward(call.problem, in, keys, k_block, v_block, dq.data(), dk, dv, [&] {
@@ -124,9 +117,9 @@ Tensor run(const Call& call, const Operands& x) {
               });
             });
         const DeviceArray<A> block = dkv.take();
-        return Gradients{narrowed<T>(dq, 0, call.axes.dq, q.shape()),
-                         narrowed<T>(block, 0, call.axes.dk, k.shape()),
-                         narrowed<T>(block, k.local_count(), call.axes.dv, v.shape())};
+        return Gradients{by_token<T>(dq.data(), call.axes.dq, q.shape()),
+                         by_token<T>(block.data(), call.axes.dk, k.shape()),
+                         by_token<T>(block.data() + k.local_count(), call.axes.dv, v.shape())};
       });
   return y;
 }

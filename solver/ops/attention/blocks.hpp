@@ -23,35 +23,22 @@ struct BlockRing {
 /// `axes`: the mesh axes round which blocks travel.
 BlockRing make_ring(const Tensor& k, const Tensor& v, const std::vector<int>& axes);
 
-/// The values in the type of arithmetic: the tensor itself, or a converted copy.
+/// A tensor (B, *tokens, heads, depth) from an accumulator (batch, heads, tokens, depth).
 template <typename T>
-Tensor widened(const Tensor& x) {
-  const Tensor plain = x.detach().as_plain();
-  return std::is_same_v<T, Compute<T>> ? plain : plain.to(dtype_of<Compute<T>>);
-}
-
-/// A tensor of the values from `first` on: the memory itself, or a converted copy.
-template <typename T>
-Tensor narrowed(const DeviceArray<Compute<T>>& values, Index first, const Layout& layout,
-                const Shape& shape) {
-  const Shape& local = layout ? layout.local_shape() : shape;
-  Compute<T>* from = values.data() + first;
-  Tensor result;
-  if constexpr (std::is_same_v<T, Compute<T>>) {
-    result = Tensor::wrap(values.handle(), from, local, dtype_of<T>);
-  } else {
-    result = Tensor::empty(local, dtype_of<T>);
-    T* to = result.data<T>();
-    for_each(
-        "attention_narrow", result.local_count(), KOKKOS_LAMBDA(Index i) { store(to[i], from[i]); });
-  }
-  return layout ? result.with_layout(layout) : result;
-}
-
-template <typename T>
-void widen(const T* from, Index n, Compute<T>* to) {
+Tensor by_token(const Compute<T>* from, const Layout& layout, const Shape& shape) {
+  const Tensor result = Tensor::empty(layout, shape, dtype_of<T>);
+  const Shape& local = result.local_shape();
+  const Index heads = local[local.size() - 2], depth = local.back();
+  Index tokens = 1;
+  for (int d = 1; d + 2 < local.size(); ++d) tokens *= local[d];
+  T* to = result.data<T>();
   for_each(
-      "attention_widen", n, KOKKOS_LAMBDA(Index i) { to[i] = load(from[i]); });
+      "attention_by_token", local[0] * tokens * heads, KOKKOS_LAMBDA(Index r) {
+        const Index b = r / (tokens * heads), i = r / heads % tokens, h = r % heads;
+        const Compute<T>* row = from + ((b * heads + h) * tokens + i) * depth;
+        for (Index c = 0; c < depth; ++c) store(to[r * depth + c], row[c]);
+      });
+  return result;
 }
 
 template <typename T>
@@ -66,11 +53,7 @@ DeviceArray<T> packed(const Tensor& k, const Tensor& v) {
 /// calls progress() now and then.
 template <typename T, typename Use>
 void for_each_block(const BlockRing& ring, const Tensor& k, const Tensor& v, const Use& use) {
-  using A = Compute<T>;
-  if (!ring.comm) {
-    const Tensor wide_k = widened<T>(k), wide_v = widened<T>(v);
-    return use(0, wide_k.data<A>(), wide_v.data<A>(), [] {});
-  }
+  if (!ring.comm) return use(0, k.data<T>(), v.data<T>(), [] {});
   const DeviceArray<T> own = packed<T>(k, v);
   RingRotation rotation(ring.comm, ring.elements, dtype_of<T>);
   rotation.start(own.data());
@@ -80,13 +63,7 @@ void for_each_block(const BlockRing& ring, const Tensor& k, const Tensor& v, con
     if (step + 1 < size) rotation.prefetch();
     const T* block = static_cast<const T*>(rotation.current());
     const auto progress = [&] { rotation.progress(); };
-    if constexpr (std::is_same_v<T, A>) {
-      use(static_cast<int>(owner), block, block + ring.k_elements[owner], progress);
-    } else {
-      const DeviceArray<A> wide(ring.elements[owner]);
-      widen(block, ring.elements[owner], wide.data());
-      use(static_cast<int>(owner), wide.data(), wide.data() + ring.k_elements[owner], progress);
-    }
+    use(static_cast<int>(owner), block, block + ring.k_elements[owner], progress);
     if (step + 1 < size) rotation.advance();
   }
 }

@@ -66,67 +66,84 @@ Index mask_base(const Problem& p, const Tile& t) {
   return (p.first_batch + t.b) * p.mask.batch + (p.first_head + t.h) * p.mask.head;
 }
 
-/// Calls body(tile) for every tile with a visible pair.
+/// Calls body(tile) for every tile of a head with a visible pair.
 template <typename Body>
-void for_each_tile(const Problem& p, const Positions& keys, const Body& body) {
-  for (Index b = 0; b < p.batch; ++b) {
-    for (Index h = 0; h < p.heads; ++h) {
-      for (Index i0 = 0; i0 < p.queries.size(); i0 += kQueryTile) {
-        for (Index j0 = 0; j0 < keys.size(); j0 += kKeyTile) {
-          Tile t{b,  h,
-                 i0, std::min(kQueryTile, p.queries.size() - i0),
-                 j0, std::min(kKeyTile, keys.size() - j0)};
-          if (p.causal) {
-            // Positions rise within a block.
-            const auto at = [](const Positions& of, Index i) { return of.host[static_cast<std::size_t>(i)]; };
-            if (at(keys, j0) > at(p.queries, i0 + t.m - 1)) continue;
-            t.causal = at(keys, j0 + t.n - 1) > at(p.queries, i0);
-          }
-          body(t);
-        }
+void for_each_tile(const Problem& p, Index b, Index h, const Positions& keys, const Body& body) {
+  for (Index i0 = 0; i0 < p.queries.size(); i0 += kQueryTile) {
+    for (Index j0 = 0; j0 < keys.size(); j0 += kKeyTile) {
+      Tile t{b, h, i0, std::min(kQueryTile, p.queries.size() - i0), j0, std::min(kKeyTile, keys.size() - j0)};
+      if (p.causal) {
+        // Positions rise within a block.
+        const auto at = [](const Positions& of, Index i) { return of.host[static_cast<std::size_t>(i)]; };
+        if (at(keys, j0) > at(p.queries, i0 + t.m - 1)) continue;
+        t.causal = at(keys, j0 + t.n - 1) > at(p.queries, i0);
       }
+      body(t);
     }
   }
 }
+
+template <typename Body>
+void for_each_head(const Problem& p, const Body& body) {
+  for (Index b = 0; b < p.batch; ++b) {
+    for (Index h = 0; h < p.heads; ++h) body(b, h);
+  }
+}
+
+/// One head of an operand at a time, (tokens, depth), dense.
+template <typename T>
+class Head {
+ public:
+  using A = Compute<T>;
+  Head(const Problem& p, Index tokens, Index depth, const T* operand)
+      : heads_(p.heads), tokens_(tokens), depth_(depth), operand_(operand), values_(tokens * depth) {}
+
+  void load_head(Index b, Index h) const {
+    const Index depth = depth_, stride = heads_ * depth_;
+    const T* from = operand_ + b * tokens_ * stride + h * depth;
+    A* to = values_.data();
+    for_each(
+        "attention_head", tokens_, KOKKOS_LAMBDA(Index i) {
+          for (Index c = 0; c < depth; ++c) to[i * depth + c] = load(from[i * stride + c]);
+        });
+  }
+  const A* row(Index token) const { return values_.data() + token * depth_; }
+
+ private:
+  Index heads_, tokens_, depth_;
+  const T* operand_;
+  DeviceArray<A> values_;
+};
 
 template <typename A>
 Gemm product(Index m, Index n, Index k) {
   return {.m = m, .n = n, .k = k, .type = dtype_of<A>, .out = dtype_of<A>};
 }
 
-/// scores (m, n) = q k^T.
+/// scores (m, n) = q k^T, of the tile's queries and keys.
 template <typename A>
-void score_products(const Problem& p, const Tile& t, Index depth, const A* q, Index keys, const A* k,
-                    A* scores) {
+void score_products(const Tile& t, Index depth, const A* q, const A* k, A* scores) {
   Gemm g = product<A>(t.m, t.n, depth);
   g.transpose_b = true;
-  g.lda = g.ldb = p.heads * depth;
-  gemm(g, q + ((t.b * p.queries.size() + t.i0) * p.heads + t.h) * depth,
-       k + ((t.b * keys + t.j0) * p.heads + t.h) * depth, scores);
+  gemm(g, q, k, scores);
 }
 
 /// into (m, depth) += weights (m, n) values (n, depth), values at the tile's keys and result at its queries.
 template <typename A>
-void add_to_queries(const Problem& p, const Tile& t, Index depth, const A* weights, Index keys,
-                    const A* values, A* into) {
+void add_to_queries(const Tile& t, Index depth, const A* weights, const A* values, A* into) {
   Gemm g = product<A>(t.m, depth, t.n);
-  g.ldb = g.ldc = p.heads * depth;
   g.accumulate = true;
-  gemm(g, weights, values + ((t.b * keys + t.j0) * p.heads + t.h) * depth,
-       into + ((t.b * p.queries.size() + t.i0) * p.heads + t.h) * depth);
+  gemm(g, weights, values, into);
 }
 
 /// into (n, depth) += weights^T (n, m) values (m, depth), values at the tile's queries and result at its
 /// keys.
 template <typename A>
-void add_to_keys(const Problem& p, const Tile& t, Index depth, const A* weights, Index keys, const A* values,
-                 A* into) {
+void add_to_keys(const Tile& t, Index depth, const A* weights, const A* values, A* into) {
   Gemm g = product<A>(t.n, depth, t.m);
   g.transpose_a = true;
-  g.ldb = g.ldc = p.heads * depth;
   g.accumulate = true;
-  gemm(g, weights, values + ((t.b * p.queries.size() + t.i0) * p.heads + t.h) * depth,
-       into + ((t.b * keys + t.j0) * p.heads + t.h) * depth);
+  gemm(g, weights, values, into);
 }
 
 /// Scores become exp(score - running maximum); maximum, sum and output of each query follow.
@@ -134,10 +151,10 @@ template <typename A>
 void update_running(const Problem& p, const Tile& t, const Scorer<A>& scorer, A* scores,
                     const Running<A>& state) {
   const Index nq = p.queries.size(), first = (t.b * p.heads + t.h) * nq + t.i0, base = mask_base(p, t);
-  const Index stride = p.heads * p.dv, dv = p.dv;
+  const Index dv = p.dv;
   A* maximum = state.maximum.data() + first;
   A* sum = state.sum.data() + first;
-  A* out = state.out.data() + (t.b * nq + t.i0) * stride + t.h * dv;
+  A* out = state.out.data() + first * dv;
   for_each(
       "attention_softmax", t.m, KOKKOS_LAMBDA(Index i) {
         A* row = scores + i * t.n;
@@ -154,7 +171,7 @@ void update_running(const Problem& p, const Tile& t, const Scorer<A>& scorer, A*
         if (top != maximum[i]) {
           const A shrink = fast_exp(maximum[i] - top);
           sum[i] *= shrink;
-          for (Index c = 0; c < dv; ++c) out[i * stride + c] *= shrink;
+          for (Index c = 0; c < dv; ++c) out[i * dv + c] *= shrink;
           maximum[i] = top;
         }
         sum[i] += total;
@@ -162,9 +179,9 @@ void update_running(const Problem& p, const Tile& t, const Scorer<A>& scorer, A*
 }
 
 /// scores become probabilities p, and dp becomes the gradient of the products: scale p (dp - out . gout).
-template <typename A>
+template <typename T, typename A = Compute<T>>
 void probability_gradients(const Problem& p, const Tile& t, const Scorer<A>& scorer,
-                           const BackwardInputs<A>& in, A* scores, A* dp) {
+                           const BackwardInputs<T>& in, A* scores, A* dp) {
   const Index first = (t.b * p.heads + t.h) * p.queries.size() + t.i0, base = mask_base(p, t);
   const A* lse = in.lse + first;
   const A* products = in.products + first;
@@ -210,40 +227,49 @@ Running<A> start_running(const Problem& p) {
   return state;
 }
 
-template <typename A>
-void attend(const Problem& p, const A* q, const Positions& keys, const A* k, const A* v,
-            const Running<A>& state, const Progress& progress) {
+template <typename T>
+void attend(const Problem& p, const T* q, const Positions& keys, const T* k, const T* v,
+            const Running<Compute<T>>& state, const Progress& progress) {
+  using A = Compute<T>;
+  const Index nq = p.queries.size(), nk = keys.size();
   const Scorer<A> scorer = scorer_of<A>(p, keys);
-  const DeviceArray<A> scores(std::min(kQueryTile, p.queries.size()) * std::min(kKeyTile, keys.size()));
-  for_each_tile(p, keys, [&](const Tile& t) {
-    score_products(p, t, p.d, q, keys.size(), k, scores.data());
-    update_running(p, t, scorer, scores.data(), state);
-    add_to_queries(p, t, p.dv, scores.data(), keys.size(), v, state.out.data());
-    progress();
+  const DeviceArray<A> scores(std::min(kQueryTile, nq) * std::min(kKeyTile, nk));
+  const Head<T> q_head(p, nq, p.d, q), k_head(p, nk, p.d, k), v_head(p, nk, p.dv, v);
+  for_each_head(p, [&](Index b, Index h) {
+    for (const Head<T>* head : {&q_head, &k_head, &v_head}) head->load_head(b, h);
+    A* out = state.out.data() + (b * p.heads + h) * nq * p.dv;
+    for_each_tile(p, b, h, keys, [&](const Tile& t) {
+      score_products(t, p.d, q_head.row(t.i0), k_head.row(t.j0), scores.data());
+      update_running(p, t, scorer, scores.data(), state);
+      add_to_queries(t, p.dv, scores.data(), v_head.row(t.j0), out + t.i0 * p.dv);
+      progress();
+    });
   });
 }
 
-template <typename A>
-DeviceArray<A> finish_running(const Problem& p, const Running<A>& state) {
+template <typename T>
+DeviceArray<Compute<T>> finish_running(const Problem& p, const Running<Compute<T>>& state, T* y) {
+  using A = Compute<T>;
   const Index rows = p.batch * p.heads * p.queries.size(), nq = p.queries.size(), heads = p.heads, dv = p.dv;
   const DeviceArray<A> result(rows);
   A* lse = result.data();
   const A* maximum = state.maximum.data();
   const A* sum = state.sum.data();
-  A* out = state.out.data();
+  const A* out = state.out.data();
   for_each(
       "attention_finish", rows, KOKKOS_LAMBDA(Index r) {
         const Index b = r / (heads * nq), h = r / nq % heads, i = r % nq;
         const A factor = sum[r] > 0 ? 1 / sum[r] : 0;
         lse[r] = sum[r] > 0 ? maximum[r] + std::log(sum[r]) : 0;
-        A* row = out + ((b * nq + i) * heads + h) * dv;
-        for (Index c = 0; c < dv; ++c) row[c] *= factor;
+        T* row = y + ((b * nq + i) * heads + h) * dv;
+        for (Index c = 0; c < dv; ++c) store(row[c], factor * out[r * dv + c]);
       });
   return result;
 }
 
-template <typename A>
-DeviceArray<A> output_products(const Problem& p, const A* out, const A* gout) {
+template <typename T>
+DeviceArray<Compute<T>> output_products(const Problem& p, const T* out, const T* gout) {
+  using A = Compute<T>;
   const Index rows = p.batch * p.heads * p.queries.size(), nq = p.queries.size(), heads = p.heads, dv = p.dv;
   const DeviceArray<A> result(rows);
   A* products = result.data();
@@ -256,33 +282,45 @@ DeviceArray<A> output_products(const Problem& p, const A* out, const A* gout) {
   return result;
 }
 
-template <typename A>
-void attend_backward(const Problem& p, const BackwardInputs<A>& in, const Positions& keys, const A* k,
-                     const A* v, A* dq, A* dk, A* dv, const Progress& progress) {
+template <typename T>
+void attend_backward(const Problem& p, const BackwardInputs<T>& in, const Positions& keys, const T* k,
+                     const T* v, Compute<T>* dq, Compute<T>* dk, Compute<T>* dv, const Progress& progress) {
+  using A = Compute<T>;
+  const Index nq = p.queries.size(), nk = keys.size();
   const Scorer<A> scorer = scorer_of<A>(p, keys);
-  const Index area = std::min(kQueryTile, p.queries.size()) * std::min(kKeyTile, keys.size());
+  const Index area = std::min(kQueryTile, nq) * std::min(kKeyTile, nk);
   const DeviceArray<A> scores(area), gradients(area);
-  for_each_tile(p, keys, [&](const Tile& t) {
-    score_products(p, t, p.d, in.q, keys.size(), k, scores.data());
-    score_products(p, t, p.dv, in.gout, keys.size(), v, gradients.data());
-    probability_gradients(p, t, scorer, in, scores.data(), gradients.data());
-    add_to_keys(p, t, p.dv, scores.data(), keys.size(), in.gout, dv);
-    add_to_queries(p, t, p.d, gradients.data(), keys.size(), k, dq);
-    add_to_keys(p, t, p.d, gradients.data(), keys.size(), in.q, dk);
-    progress();
+  const Head<T> q_head(p, nq, p.d, in.q), gout_head(p, nq, p.dv, in.gout), k_head(p, nk, p.d, k),
+      v_head(p, nk, p.dv, v);
+  for_each_head(p, [&](Index b, Index h) {
+    for (const Head<T>* head : {&q_head, &gout_head, &k_head, &v_head}) head->load_head(b, h);
+    const Index of_head = b * p.heads + h;
+    for_each_tile(p, b, h, keys, [&](const Tile& t) {
+      const Index query = of_head * nq + t.i0, key = of_head * nk + t.j0;
+      score_products(t, p.d, q_head.row(t.i0), k_head.row(t.j0), scores.data());
+      score_products(t, p.dv, gout_head.row(t.i0), v_head.row(t.j0), gradients.data());
+      probability_gradients(p, t, scorer, in, scores.data(), gradients.data());
+      add_to_keys(t, p.dv, scores.data(), gout_head.row(t.i0), dv + key * p.dv);
+      add_to_queries(t, p.d, gradients.data(), k_head.row(t.j0), dq + query * p.d);
+      add_to_keys(t, p.d, gradients.data(), q_head.row(t.i0), dk + key * p.d);
+      progress();
+    });
   });
 }
 
-#define TESSERA_INSTANTIATE(A)                                                                               \
-  template Running<A> start_running<A>(const Problem&);                                                      \
-  template void attend<A>(const Problem&, const A*, const Positions&, const A*, const A*, const Running<A>&, \
-                          const Progress&);                                                                  \
-  template DeviceArray<A> finish_running<A>(const Problem&, const Running<A>&);                              \
-  template DeviceArray<A> output_products<A>(const Problem&, const A*, const A*);                            \
-  template void attend_backward<A>(const Problem&, const BackwardInputs<A>&, const Positions&, const A*,     \
-                                   const A*, A*, A*, A*, const Progress&);
+template Running<float> start_running<float>(const Problem&);
+template Running<double> start_running<double>(const Problem&);
+
+#define TESSERA_INSTANTIATE(T)                                                                           \
+  template void attend<T>(const Problem&, const T*, const Positions&, const T*, const T*,                \
+                          const Running<Compute<T>>&, const Progress&);                                  \
+  template DeviceArray<Compute<T>> finish_running<T>(const Problem&, const Running<Compute<T>>&, T*);    \
+  template DeviceArray<Compute<T>> output_products<T>(const Problem&, const T*, const T*);               \
+  template void attend_backward<T>(const Problem&, const BackwardInputs<T>&, const Positions&, const T*, \
+                                   const T*, Compute<T>*, Compute<T>*, Compute<T>*, const Progress&);
 TESSERA_INSTANTIATE(float)
 TESSERA_INSTANTIATE(double)
+TESSERA_INSTANTIATE(bfloat16)
 #undef TESSERA_INSTANTIATE
 
 }  // namespace tessera::attention_detail

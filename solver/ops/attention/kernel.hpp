@@ -5,6 +5,7 @@
 
 #include "parallel/box.hpp"
 #include "solver/ops/device_array.hpp"
+#include "solver/tensor/numeric.hpp"
 #include "solver/tensor/tensor.hpp"
 
 // Internal to attention: one process, local queries against one block of keys and values, in tiles that stay
@@ -45,8 +46,10 @@ struct Problem {
   Positions queries;
 };
 
-/// Running state of the local queries (batch, heads, queries), and the unnormalised output (batch, queries,
-/// heads, dv).
+// Operands and results are (batch, tokens, heads, depth) in T. Accumulators are in A = Compute<T> and keep
+// the tokens of a head together, (batch, heads, tokens, depth): products of dense matrices are faster.
+
+/// Running state of the local queries (batch, heads, queries), and the unnormalised output.
 template <typename A>
 struct Running {
   DeviceArray<A> maximum, sum, out;
@@ -54,29 +57,29 @@ struct Running {
 template <typename A>
 Running<A> start_running(const Problem& problem);
 
-/// Adds the keys of a block: k (batch, keys, heads, d), v (batch, keys, heads, dv).
-template <typename A>
-void attend(const Problem& problem, const A* q, const Positions& keys, const A* k, const A* v,
-            const Running<A>& state, const Progress& progress);
+/// Adds the keys of a block.
+template <typename T>
+void attend(const Problem& problem, const T* q, const Positions& keys, const T* k, const T* v,
+            const Running<Compute<T>>& state, const Progress& progress);
 
-/// out /= sum; returns the log-sum-exp of each query (0 where it saw no key, whose output is 0).
-template <typename A>
-DeviceArray<A> finish_running(const Problem& problem, const Running<A>& state);
+/// y = out / sum; returns the log-sum-exp of each query (0 where it saw no key, whose output is 0).
+template <typename T>
+DeviceArray<Compute<T>> finish_running(const Problem& problem, const Running<Compute<T>>& state, T* y);
 
 /// sum over dv of out * gout, as (batch, heads, queries).
-template <typename A>
-DeviceArray<A> output_products(const Problem& problem, const A* out, const A* gout);
+template <typename T>
+DeviceArray<Compute<T>> output_products(const Problem& problem, const T* out, const T* gout);
 
-/// Adds the contributions of a key block to dq, dk and dv.
-template <typename A>
+template <typename T>
 struct BackwardInputs {
-  const A* q = nullptr;
-  const A* gout = nullptr;
-  const A* lse = nullptr;       ///< global log-sum-exp (batch, heads, queries)
-  const A* products = nullptr;  ///< from output_products, of the global output
+  const T* q = nullptr;
+  const T* gout = nullptr;
+  const Compute<T>* lse = nullptr;       ///< global log-sum-exp (batch, heads, queries)
+  const Compute<T>* products = nullptr;  ///< from output_products, of the global output
 };
-template <typename A>
-void attend_backward(const Problem& problem, const BackwardInputs<A>& in, const Positions& keys, const A* k,
-                     const A* v, A* dq, A* dk, A* dv, const Progress& progress);
+/// Adds the contributions of a key block to the accumulators dq, dk and dv.
+template <typename T>
+void attend_backward(const Problem& problem, const BackwardInputs<T>& in, const Positions& keys, const T* k,
+                     const T* v, Compute<T>* dq, Compute<T>* dk, Compute<T>* dv, const Progress& progress);
 
 }  // namespace tessera::attention_detail
