@@ -101,6 +101,8 @@ struct GradientReducer::Impl {
   std::size_t next = 0;             // first bucket that has not been sent
   bool finished = false;
 
+  /// The ranks are all ddp replicas: the reduction averages by itself.
+  bool averages_all() const { return ddp_size == comm->size(); }
   void fill_buckets(const GradientReducerOptions& options);
   Bucket& open_bucket(DType type, const GradientReducerOptions& options);
   void send_due();
@@ -139,8 +141,8 @@ void GradientReducer::Impl::send_due() {
   for (std::size_t b = 0; b < next; ++b) buckets[b].request.test();
   for (; next < buckets.size() && buckets[next].missing == 0; ++next) {
     Bucket& bucket = buckets[next];
-    bucket.request =
-        device_all_reduce(*comm, bucket.memory.data(), bucket.elements, bucket.type, ReduceOp::sum);
+    bucket.request = device_all_reduce(*comm, bucket.memory.data(), bucket.elements, bucket.type,
+                                       averages_all() ? ReduceOp::avg : ReduceOp::sum);
   }
 }
 
@@ -206,7 +208,7 @@ void GradientReducer::finish() {
   impl_->send_due();
   for (Bucket& bucket : impl_->buckets) {
     bucket.request.wait();
-    if (impl_->ddp_size == 1) continue;
+    if (impl_->ddp_size == 1 || impl_->averages_all()) continue;
     const double factor = 1.0 / impl_->ddp_size;
     void* data = bucket.memory.data();
     switch (bucket.type) {
