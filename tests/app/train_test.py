@@ -108,7 +108,7 @@ class Training(Program):
             self.assertIn(operator, rows, result.text)
         self.assertEqual(rows["conv"][2], "25")  # backward passes: five convolutions, five updates
         shares = [float(row[-2]) for row in rows.values() if row and row[-1] == "%"]
-        self.assertAlmostEqual(sum(shares), 100, delta=2)
+        self.assertAlmostEqual(sum(shares), 100, delta=0.05 * len(shares) + 0.001)  # each is rounded to 0.1
 
     def test_measured_cut_points_spare_a_slow_rank(self):
         # Wide enough that time goes by the rows that a rank has.
@@ -126,7 +126,7 @@ class Training(Program):
         self.assertGreater(len(cuts), 1, out + err)
         self.assertTrue(all(cut > 10 for cut in cuts[1:]), cuts)
         for key in ("loss", "valid_loss"):
-            self.assert_close(self.history("measured", key), self.history("even", key), 2e-3)
+            self.assert_close(self.history("measured", key), self.history("even", key), 2e-5)  # rounding: 1e-6 was seen
 
     def test_a_checkpoint_loads_on_another_mesh(self):
         self.train("a", 4, "mesh.ddp=2", "mesh.domain=2", "checkpoint.every=40", "train.steps=40",

@@ -52,7 +52,8 @@ Sample draw_layer_norm(Draw& draw) {
   return s;
 }
 
-Sample draw_group_norm(Draw& draw) {
+/// With GELU and, in half of the cases, a residual in one pass, or the norm alone.
+Sample draw_group_norm(Draw& draw, bool with_gelu) {
   const Index groups = draw.in(1, 4), channels = groups * draw.in(1, 3);
   const Shape x = field_shape(draw, 0, channels);
   const double eps = draw_eps(draw);
@@ -60,25 +61,13 @@ Sample draw_group_norm(Draw& draw) {
   s.f32_tolerance = 1e-3;
   s.text = fmt::format("groups {} eps {}", groups, eps);
   s.operand("x", x, draw.values(count(x)));
-  const AffineOperands affine(draw, s, {channels});
-  s.op = [=](Inputs in) { return group_norm(in[0], groups, affine.weight_of(in), affine.bias_of(in), eps); };
-  return s;
-}
-
-Sample draw_group_norm_gelu(Draw& draw) {
-  const Index groups = draw.in(1, 4), channels = groups * draw.in(1, 3);
-  const Shape x = field_shape(draw, 0, channels);
-  const double eps = draw_eps(draw);
-  Sample s;
-  s.f32_tolerance = 1e-3;
-  s.text = fmt::format("groups {} eps {}", groups, eps);
-  s.operand("x", x, draw.values(count(x)));
-  const bool has_residual = draw.one_in(2);
+  const bool has_residual = with_gelu && draw.one_in(2);
   if (has_residual) s.operand("residual", x, draw.values(count(x)));
   const AffineOperands affine(draw, s, {channels});
   s.op = [=](Inputs in) {
-    return group_norm_gelu(in[0], groups, affine.weight_of(in), affine.bias_of(in),
-                           has_residual ? in[1] : Tensor(), eps);
+    const Tensor weight = affine.weight_of(in), bias = affine.bias_of(in);
+    return with_gelu ? group_norm_gelu(in[0], groups, weight, bias, has_residual ? in[1] : Tensor(), eps)
+                     : group_norm(in[0], groups, weight, bias, eps);
   };
   return s;
 }
@@ -124,8 +113,8 @@ Sample draw_batch_norm(Draw& draw) {
 
 void add_norms(Table& table) {
   table.push_back({"layer_norm", draw_layer_norm, 3});
-  table.push_back({"group_norm", draw_group_norm, 3});
-  table.push_back({"group_norm_gelu", draw_group_norm_gelu, 3});
+  table.push_back({"group_norm", [](Draw& draw) { return draw_group_norm(draw, false); }, 3});
+  table.push_back({"group_norm_gelu", [](Draw& draw) { return draw_group_norm(draw, true); }, 3});
   table.push_back({"instance_norm", draw_instance_norm, 2});
   table.push_back({"batch_norm", draw_batch_norm, 3});
 }

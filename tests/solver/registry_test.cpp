@@ -244,7 +244,7 @@ TEST(Registry, OperandsOfDifferentMeshesAreRefused) {
   const MeshAxis other_axis{"other", -1};
   const Mesh other(world(), {&other_axis, 1});
   const Tensor x = cut(line(), {5, 4}, 0), y = cut(other, {5, 4}, 0);
-  if (x.layout().mesh() == y.layout().mesh()) GTEST_SKIP() << "equal meshes";
+  ASSERT_FALSE(x.layout().mesh() == y.layout().mesh());
   EXPECT_THROW(add(x, y), Error);
 }
 
