@@ -80,19 +80,22 @@ void add_shapes(std::vector<OperatorSample>& all) {
       {"roll", [](const Tensor& x) { return roll(x, 1, 3); }},
       {"select", [](const Tensor& x) { return select(x, 1, 2); }},
       {"unbind", [](const Tensor& x) { return unbind(x, 1).back(); }},
-      {"index_select",
-       [](const Tensor& x) {
+      {"index_select", [](const Tensor& x) {
          const Tensor index = Tensor::empty(Shape{3}, DType::i64);
          index.copy_from_host<std::int64_t>(std::vector<std::int64_t>{7, 0, 5});
          return index_select(x, 1, index);
-       }},
-      {"gather", [](const Tensor& x) {
-         return gather(x, 1, Tensor::zeros(Shape{8, 3}, DType::i64));
        }}};
   for (const auto& [name, op] : along) {
     all.push_back(
         {name, {{8, 8}}, {{"dim", {1}}, {"other", {0}}}, [op = op](const Operands& t) { return op(t[0]); }});
   }
+  // The second operand says how the index lies.
+  all.push_back(
+      {"gather", {{8, 8}, {8, 3}}, {{"dim", {1}}, {"other", {0}}, {"index", {-1, 1}}}, [](const Operands& t) {
+         const Tensor index = t[1].is_shard() ? Tensor::zeros(t[1].layout(), DType::i64)
+                                              : Tensor::zeros(t[1].shape(), DType::i64);
+         return gather(t[0], 1, index);
+       }});
   static const std::vector<int> last{1}, swapped{1, 0};
   static const std::vector<Index> halves{4, 4};
   all.push_back({"flip", {{8, 8}}, {{"dims", {1}}, {"other", {0}}}, [](const Operands& t) {

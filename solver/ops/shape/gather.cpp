@@ -118,11 +118,12 @@ std::optional<Sharding> gather_rule(std::span<const Tensor> operands, const std:
   return Sharding{{lx.build(), li.build()}, ly.build()};
 }
 
-const Operator& kGather = register_operator({.name = "gather",
-                                             .signature = "gather(x, dim, index)",
-                                             .family = "shape",
-                                             .cuts = {{"dim", Moves::partial}, {"other"}},
-                                             .rule = gather_rule});
+const Operator& kGather =
+    register_operator({.name = "gather",
+                       .signature = "gather(x, dim, index)",
+                       .family = "shape",
+                       .cuts = {{"dim", Moves::partial}, {"other"}, {"index", Moves::reduction}},
+                       .rule = gather_rule});
 
 void check(const Tensor& x, const Tensor& index, int dim) {
   bool fits = index.dtype() == DType::i64 && index.ndim() == x.ndim();
