@@ -37,6 +37,8 @@ struct Sweep {
   std::vector<Case> cases() const {
     std::vector<Case> all;
     for (const Kind* kind : kinds) {
+      if (kind->messages && *std::max_element(ranks.begin(), ranks.end()) == 1)
+        fail(ExitCode::usage, kWhere, "{} needs two ranks: start with mpirun -n 2", kind->name);
       for (const std::string& model : kind->models ? models : std::vector<std::string>{""}) {
         for (const Index size : sizes_of(*kind, model)) {
           for (const DType precision : precisions_of(*kind)) add_ranks({kind, model, size, precision}, all);
@@ -64,9 +66,10 @@ struct Sweep {
     return precisions;
   }
 
-  /// One rank is not cut: it makes one row whatever the partitions.
+  /// One rank is not cut: it makes one row whatever the partitions, and none where it has nobody to talk to.
   void add_ranks(Case c, std::vector<Case>& all) const {
     for (const int r : ranks) {
+      if (r == 1 && c.kind->messages) continue;
       c.ranks = r;
       bool any = false;
       for (const std::string& partition : partitions) {
@@ -108,6 +111,19 @@ Sweep read_sweep(const Deck& options, const std::vector<std::string>& names, int
   return sweep;
 }
 
+/// The suite chooses what it measures.
+void refuse_beside_suite(const CommandLine& line) {
+  if (!line.files.empty())
+    fail(ExitCode::usage, kWhere, "--suite takes no kinds: found '{}'", line.files.front());
+  for (const std::string& override : line.overrides) {
+    const std::string name = override.substr(0, override.find('='));
+    const auto taken = {"suite", "quick", "repeats", "folder", "json"};
+    if (std::find(taken.begin(), taken.end(), name) == taken.end())
+      fail(ExitCode::usage, kWhere, "--suite goes with --quick, --repeats, --folder and --json, found {}",
+           name);
+  }
+}
+
 RunnerOptions read_runner_options(const Deck& options) {
   RunnerOptions r;
   r.measure.repeats = options.get<int>("repeats");
@@ -115,6 +131,25 @@ RunnerOptions read_runner_options(const Deck& options) {
   r.communication = options.get<bool>("comm_stats");
   if (const auto save = options.find<std::string>("save_case")) r.save = *save;
   return r;
+}
+
+int suite_command(const CommPtr& world, const CommandLine& line, const Deck& options) {
+  refuse_beside_suite(line);
+  const bool quick = options.get<bool>("quick");
+  RunnerOptions runner_options = read_runner_options(options);
+  if (quick && runner_options.measure.repeats == 0) runner_options.measure.repeats = 1;
+  Runner runner(world, runner_options);
+  const SuiteResult result = run_suite(runner, quick);
+  run_on_root(*world, [&] {
+    if (const auto json = options.find<std::string>("json"))
+      write_text_atomically(*json, json_text(result.rows, world->size(), result.figures));
+    if (!line.quiet)
+      std::fputs((machine_text(world->size()) + "\n" +
+                  (quick ? "small sizes: the figures say nothing\n" : "") + figures_text(result.figures))
+                     .c_str(),
+                 stdout);
+  });
+  return static_cast<int>(ExitCode::done);
 }
 
 }  // namespace
@@ -149,6 +184,8 @@ Schema bench_schema() {
             "write the weights and samples with which a train-step starts into this folder (tests/peer reads "
             "them)");
     s.boolean("suite").defaults(false).help("the figures that the program is held to, against their marks");
+    s.boolean("quick").defaults(false).help(
+        "with --suite: small sizes and one repeat, to see that it runs; the figures say nothing");
     s.text("json").optional().help("write everything to this file, too");
     s.text("plot").optional().help("draw the rates as PNG");
   });
@@ -165,12 +202,8 @@ std::string bench_details() {
 
 int bench_command(const CommPtr& world, const CommandLine& line) {
   const Deck options = Deck::parse(bench_schema(), {}, line.overrides);
-  if (options.get<bool>("suite")) {
-    Runner runner(world, read_runner_options(options));
-    const std::string table = run_suite(runner);
-    run_on_root(*world, [&] { std::fputs((machine_text(world->size()) + "\n" + table).c_str(), stdout); });
-    return static_cast<int>(ExitCode::done);
-  }
+  if (options.get<bool>("suite")) return suite_command(world, line, options);
+  if (options.get<bool>("quick")) fail(ExitCode::usage, kWhere, "--quick goes with --suite");
   if (line.files.empty())
     fail(ExitCode::usage, kWhere, "no kinds: expected tessera bench KIND ..., or --suite");
   const std::vector<Case> cases = read_sweep(options, line.files, world->size()).cases();

@@ -73,7 +73,7 @@ class Parser {
  private:
   void add_help(CLI::App& app) {
     app.add_option("-h,--help", words_.help,
-                   "this text; of `deck`: all keys of the deck; of `markdown`: the same")
+                   "this text; with `deck`: all keys of the deck; with `markdown`: those as a Markdown table")
         ->expected(0, 1)
         ->type_name("[deck|markdown]");
   }
@@ -101,12 +101,16 @@ class Parser {
     add_help(*sub);
     const bool reads_deck = command.files.empty();
     sub->add_option(reads_deck            ? "DECK"
-                    : needs_none(command) ? "ARGUMENTS"
+                    : needs_none(command) ? "KIND"
                                           : "FILES",
                     words_.positional,
                     reads_deck ? "input deck, and values that override the deck's"
-                               : command.files + ", and values other than the defaults")
-        ->type_name(reads_deck ? "[key.path=value ...]" : "[key=value ...]")
+                    : needs_none(command)
+                        ? "what to measure, listed above; any option may be written key=value, too"
+                        : command.files + ", and values other than the defaults")
+        ->type_name(reads_deck            ? "[key.path=value ...]"
+                    : needs_none(command) ? ""
+                                          : "[key=value ...]")
         ->expected(-1);
     sub->add_flag("-q,--quiet", line_.quiet, "print errors and warnings alone");
     sub->add_flag("-v,--verbose", line_.verbose, "print more")->excludes("--quiet");

@@ -24,10 +24,6 @@ struct Row {
 
 using Cells = std::array<std::string, 6>;
 
-std::string time_text(double seconds) {
-  return seconds < 1 ? fmt::format("{:.2f} ms", 1e3 * seconds) : fmt::format("{:.2f} s", seconds);
-}
-
 /// Many bytes first, then much time.
 std::vector<Row> merged(const std::vector<CommStats::Counts>& ranks) {
   std::map<CommStats::Key, Row> rows;

@@ -13,4 +13,10 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.1f} {}", bytes, units[unit]);
 }
 
+std::string time_text(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} us", seconds * 1e6);
+}
+
 }  // namespace tessera

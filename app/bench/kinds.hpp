@@ -49,9 +49,9 @@ struct Kind {
   std::string unit;               ///< of the achieved rate
   std::vector<Index> sizes = {};  ///< default; empty where the model has its own
   std::vector<DType> precisions = {};
-  bool models = false;  ///< runs one of models()
-  bool ddp = false;     ///< can give every rank a sample of its own
-  bool scales = true;   ///< more ranks share the work, or do more of it: a speed-up means something
+  bool models = false;    ///< runs one of models()
+  bool ddp = false;       ///< can give every rank a sample of its own
+  bool messages = false;  ///< only moves data between ranks: nothing on one rank, no speed-up on more
   Work (*make)(const Place& place, const Case& c) = nullptr;
 };
 

@@ -35,10 +35,18 @@ std::string threads_text() {
   return threads ? threads : "all";
 }
 
-std::string scaled(double value, const char* const* units, std::size_t count, double step) {
-  std::size_t u = 0;
-  for (; value >= step && u + 1 < count; ++u) value /= step;
-  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, units[u]);
+/// The power of 1000 in which a rate is written.
+struct Prefix {
+  const char* letter = "";
+  double factor = 1;
+};
+
+Prefix prefix_of(double rate) {
+  constexpr Prefix all[] = {{"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}};
+  for (const Prefix& p : all) {
+    if (rate >= p.factor) return p;
+  }
+  return {};
 }
 
 std::string kind_text(const Case& c) {
@@ -89,13 +97,22 @@ struct Picture {
   }
 
   plot::Image draw() const {
+    double most = 0;
+    for (const plot::Series& line : lines) {
+      for (const double rate : line.y) most = std::max(most, rate > 0 ? rate : 0.0);
+    }
+    const Prefix prefix = prefix_of(most);
+    std::vector<plot::Series> scaled = lines;
+    for (plot::Series& line : scaled) {
+      for (double& rate : line.y) rate /= prefix.factor;
+    }
     plot::LinePlotOptions options{.title = fmt::format("{} (dashed: {})", title, limit_name),
                                   .x_label = over_ranks ? "ranks" : "size",
-                                  .y_label = "rate (10^9 " + unit + ")"};
+                                  .y_label = fmt::format("rate ({}{})", prefix.letter, unit)};
     options.log_x = !over_ranks;
     options.x_ticks = plot::TickStyle::whole;
     options.from_zero = true;
-    return plot::draw_lines(lines, options);
+    return plot::draw_lines(scaled, options);
   }
 
  private:
@@ -111,7 +128,7 @@ struct Picture {
     for (const auto& [line, rate] :
          {std::pair{&lines[2 * at], row.rate()}, {&lines[2 * at + 1], row.limit}}) {
       line->x.push_back(x);
-      line->y.push_back(rate > 0 ? rate / 1e9 : std::numeric_limits<double>::quiet_NaN());
+      line->y.push_back(rate > 0 ? rate : std::numeric_limits<double>::quiet_NaN());
     }
   }
 };
@@ -123,16 +140,11 @@ std::string machine_text(int ranks) {
                      std::thread::hardware_concurrency(), ranks, threads_text(), version(), git_hash());
 }
 
-std::string time_text(double seconds) {
-  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
-  if (seconds >= 1e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
-  return fmt::format("{:.3g} us", seconds * 1e6);
-}
-
 std::string rate_text(double rate, const std::string& unit) {
   if (rate <= 0) return "";
-  const char* const prefixes[] = {"", "k", "M", "G", "T"};
-  return scaled(rate, prefixes, 5, 1000) + unit;
+  const Prefix prefix = prefix_of(rate);
+  const double value = rate / prefix.factor;
+  return fmt::format("{:.{}f} {}{}", value, value < 10 ? 2 : value < 100 ? 1 : 0, prefix.letter, unit);
 }
 
 std::string table_text(const std::vector<Row>& rows) {
@@ -151,7 +163,14 @@ std::string table_text(const std::vector<Row>& rows) {
   return table.text();
 }
 
-std::string json_text(const std::vector<Row>& rows, int ranks) {
+std::string figures_text(const std::vector<Figure>& figures) {
+  TextTable table;
+  table.row({"figure", "mark", "measured", ""});
+  for (const Figure& f : figures) table.row({f.what, f.mark, f.measured, f.verdict});
+  return table.text();
+}
+
+std::string json_text(const std::vector<Row>& rows, int ranks, const std::vector<Figure>& figures) {
   Json json;
   json["version"] = version();
   json["git"] = git_hash();
@@ -159,6 +178,10 @@ std::string json_text(const std::vector<Row>& rows, int ranks) {
   json["cores"] = std::thread::hardware_concurrency();
   json["ranks"] = ranks;
   json["threads"] = threads_text();
+  for (const Figure& f : figures) {
+    json["figures"].push_back(
+        {{"figure", f.what}, {"mark", f.mark}, {"measured", f.measured}, {"verdict", f.verdict}});
+  }
   json["rows"] = Json::array();
   for (const Row& row : rows) {
     Json r;

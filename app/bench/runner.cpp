@@ -41,7 +41,7 @@ SpeedUp speed_up(const Row& row, const std::vector<Row>& rows) {
                       other.c.size == row.c.size && other.c.precision == row.c.precision;
     if (same && (!base || other.c.ranks < base->c.ranks)) base = &other;
   }
-  if (!row.c.kind->scales || !base || base->c.ranks == row.c.ranks || base->rate() <= 0) return {};
+  if (row.c.kind->messages || !base || base->c.ranks == row.c.ranks || base->rate() <= 0) return {};
   const double factor = row.rate() / base->rate();
   return {factor, factor * base->c.ranks / row.c.ranks};
 }

@@ -5,20 +5,10 @@
 #include <spdlog/spdlog.h>
 
 #include "app/bench/models.hpp"
-#include "app/bench/report.hpp"
-#include "app/text_table.hpp"
 #include "io/agree.hpp"
 
 namespace tessera::bench {
 namespace {
-
-/// One line of the table.
-struct Figure {
-  std::string what;
-  std::string mark;
-  std::string measured = "not measured: needs more ranks";
-  std::string verdict = "";
-};
 
 std::string percent(double share) {
   return fmt::format("{:.0f} %", 100 * share);
@@ -26,34 +16,39 @@ std::string percent(double share) {
 
 class Suite {
  public:
-  explicit Suite(Runner& runner) : runner_(runner) {}
+  Suite(Runner& runner, bool quick) : runner_(runner), quick_(quick) {}
 
-  std::string run() {
+  SuiteResult run() {
     steps();
     mixed_precision();
     scaling();
     attention();
     activations();
     messages_and_files();
-    TextTable table;
-    table.row({"figure", "mark", "measured", ""});
-    for (const Figure& f : figures_) table.row({f.what, f.mark, f.measured, f.verdict});
-    return table.text();
+    return std::move(result_);
   }
 
  private:
   Case case_of(const std::string& kind, Index size, int ranks = 1, const std::string& model = "") const {
     Case c;
     c.kind = &find_kind(kind);
-    c.size = size;
+    c.size = quick_ ? quick_size(*c.kind, model) : size;
     c.ranks = ranks;
     c.model = model;
     c.precision = c.kind->precisions.empty() ? DType::f32 : c.kind->precisions.front();
     return c;
   }
 
+  /// Two patches for each of two ranks; a few tokens, KiB, cells or MiB.
+  static Index quick_size(const Kind& kind, const std::string& model) {
+    if (!kind.models) return 16;
+    const ModelPreset& preset = find_model(model);
+    return 4 * preset.config.patch[0];
+  }
+
   Row measured(const Case& c) {
     const Row row = runner_.run(c);
+    result_.rows.push_back(row);
     run_on_root(*runner_.world(), [&] { spdlog::debug("{}", table_text({row})); });
     return row;
   }
@@ -61,10 +56,13 @@ class Suite {
   bool has(int ranks) const { return runner_.world()->size() >= ranks; }
 
   void add(std::string what, std::string mark, std::string measured, bool met) {
-    figures_.push_back({std::move(what), std::move(mark), std::move(measured), met ? "met" : "missed"});
+    result_.figures.push_back({std::move(what), std::move(mark), std::move(measured),
+                               quick_ ? ""
+                               : met  ? "met"
+                                      : "missed"});
   }
   void leave_out(std::string what, std::string mark) {
-    figures_.push_back({std::move(what), std::move(mark)});
+    result_.figures.push_back({std::move(what), std::move(mark)});
   }
 
   /// A share of the limit that is measured in the same run.
@@ -103,11 +101,11 @@ class Suite {
     Case c = case_of("train-step", size, 2, model);
     c.ddp = ddp;
     const Row two = measured(c);
-    const double factor = two.rate() / one.rate();
+    const SpeedUp gain = bench::speed_up(two, {one, two});
     const double spread = 100 * std::max(one.timing.spread(), two.timing.spread());
-    const std::string figure = ddp ? percent(factor / 2) : fmt::format("{:.2f} x", factor);
+    const std::string figure = ddp ? percent(gain.efficiency) : fmt::format("{:.2f} x", gain.factor);
     add(what, mark, fmt::format("{} (spread {:.1f} %)", figure, spread),
-        (ddp ? factor / 2 : factor) >= least);
+        (ddp ? gain.efficiency : gain.factor) >= least);
   }
 
   void scaling() {
@@ -158,13 +156,14 @@ class Suite {
   }
 
   Runner& runner_;
-  std::vector<Figure> figures_;
+  bool quick_;
+  SuiteResult result_;
 };
 
 }  // namespace
 
-std::string run_suite(Runner& runner) {
-  return Suite(runner).run();
+SuiteResult run_suite(Runner& runner, bool quick) {
+  return Suite(runner, quick).run();
 }
 
 }  // namespace tessera::bench

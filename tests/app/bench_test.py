@@ -50,11 +50,9 @@ class Bench(Program):
 
     def test_messages(self):
         _, report = self.bench(2, *MESSAGES, "--sizes", "4")
-        for one, two in zip(report["rows"][::2], report["rows"][1::2]):
-            self.check_row(one, 1)
+        self.assertEqual([row["kind"] for row in report["rows"]], MESSAGES)  # one rank has nobody to talk to
+        for two in report["rows"]:
             self.check_row(two, 2)
-            self.assertEqual(one["amount"], 0)  # nobody to talk to
-            self.assertNotIn("limit", one)
             self.assertEqual(two["amount"], 2 * 4096)
             self.assertIn("limit", two)
             self.assertNotIn("speed_up", two)
@@ -84,6 +82,25 @@ class Bench(Program):
         _, report = self.bench(2, "train-step", "--sizes", "8", "--model", "convnet-3d", "--ranks", "2")
         self.check_row(report["rows"][0], 2)
 
+    def test_the_suite(self):
+        result, report = self.bench(2, "--suite", "--quick")
+        figures = report["figures"]
+        self.assertEqual(len({figure["figure"] for figure in figures}), len(figures))
+        for figure in figures:
+            self.assertEqual(figure["verdict"], "")  # small sizes
+            self.assertNotIn("not measured", figure["measured"])
+            self.assertIn(figure["figure"], result.out)
+        for row in report["rows"]:
+            self.check_row(row, row["ranks"])
+        steps = {(row["model"], row["ranks"], row["partition"]) for row in report["rows"] if row["kind"] == "train-step"}
+        self.assertLessEqual({("vit", 1, "even"), ("vit", 2, "even"), ("vit", 2, "ddp"), ("convnet", 2, "even"),
+                              ("convnet-3d", 1, "even")}, steps)
+        # One rank leaves out what needs two.
+        result, report = self.bench(1, "--suite", "--quick", "--quiet")
+        self.assertEqual(result.out, "")
+        self.assertEqual([figure["figure"] for figure in report["figures"]], [figure["figure"] for figure in figures])
+        self.assertEqual(len([f for f in report["figures"] if "needs more ranks" in f["measured"]]), 5)
+
     def test_saves_what_a_training_step_starts_with(self):
         self.bench(2, "train-step", "--sizes", "16", "--model", "convnet", "--partition", "ddp", "--ranks", "2",
                    "--save-case", "case")
@@ -104,6 +121,10 @@ class Bench(Program):
         refused("unknown model 'vitt': expected vit | natten", "train-step", "--model", "vitt")
         refused("--ranks: found 3, but there are 2: start with mpirun -n 3", "gemm", "--ranks", "3")
         refused("io has no precision bf16: expected f32", "io", "--precision", "bf16")
+        refused("--suite takes no kinds: found 'gemm'", "gemm", "--suite")
+        refused("--suite goes with --quick, --repeats, --folder and --json, found sizes", "--suite", "--sizes", "4")
+        refused("--quick goes with --suite", "gemm", "--quick")
+        refused("ring needs two ranks: start with mpirun -n 2", "ring", "--ranks", "1")
         refused("unknown option '--repeat'; nearest name '--repeats'", "gemm", "--repeat", "3")
         # Found out by the ranks that measure, while the other one sleeps.
         refused("no folder", "io", "--sizes", "1", "--folder", self.path("nowhere"), "--ranks", "1", code=3)
