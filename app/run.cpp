@@ -1,7 +1,5 @@
 #include "app/run.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -166,10 +164,11 @@ std::optional<fs::path> restart_folder(Communicator& world, const CommandLine& l
   return resolve_restart(world, *line.restart, run / "checkpoints");
 }
 
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
+/// Whether there is nothing in the folder but perhaps a lock.
+bool holds_nothing(const fs::path& folder) {
+  return std::all_of(
+      fs::directory_iterator(folder), fs::directory_iterator(),
+      [](const fs::directory_entry& entry) { return entry.path().filename() == RunLock::kName; });
 }
 
 /// Every host once, with its ranks: "a: 0 1, b: 2 3".
@@ -210,9 +209,11 @@ Run::Run(CommPtr world, CommandLine line, const Schema& schema, Resume resume)
       given_(deck_from_root(*world_, line_.deck_path)),
       deck_(read_layers(*world_, line_, schema, given_, folder_, restart_from_)) {}
 
-void Run::open_folder() const {
+void Run::open_folder() {
   run_on_root(*world_, [this] {
-    const bool empty = !fs::exists(folder_) || (fs::is_directory(folder_) && fs::is_empty(folder_));
+    const bool there = fs::is_directory(folder_);
+    if (there) lock_ = std::make_unique<RunLock>(folder_);
+    const bool empty = there ? holds_nothing(folder_) : !fs::exists(folder_);
     const bool continues = is_restart() && fs::exists(folder_ / kResolved);
     if (!empty && !continues && !line_.force) {
       fail(ExitCode::usage, folder_.string(), "the run folder is not empty{}",
@@ -223,6 +224,7 @@ void Run::open_folder() const {
     std::error_code error;
     fs::create_directories(folder_, error);
     if (error) fail(ExitCode::usage, folder_.string(), "cannot create the run folder: {}", error.message());
+    if (!lock_) lock_ = std::make_unique<RunLock>(folder_);
     write_text_atomically(folder_ / kResolved, deck_.resolved());
   });
 }

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "app/run_lock.hpp"
 #include "app/stop_control.hpp"
 #include "io/deck/deck.hpp"
 #include "io/fields/field_set.hpp"
@@ -56,9 +58,10 @@ class Run {
   /// a run that has no checkpoint yet, so that a job script may always say `-r latest`.
   const std::optional<std::filesystem::path>& restart_from() const { return restart_from_; }
 
-  /// Creates the folder and writes `resolved.yaml` into it. Refuses a folder that is not empty unless forced
-  /// or continuing the run in it. Collective. Throws (usage).
-  void open_folder() const;
+  /// Creates the folder, locks it for as long as this object lives, and writes `resolved.yaml` into it.
+  /// Refuses a folder in which another run works, and one that is not empty unless forced or continuing the
+  /// run in it. Collective. Throws (usage).
+  void open_folder();
   /// Deck as given, overrides, resolved deck, version, git hash, mesh, partition (of `grid`, unless it is
   /// undefined), hosts. Collective.
   Provenance provenance(const Mesh& mesh, const Layout& grid) const;
@@ -72,6 +75,7 @@ class Run {
   std::optional<std::filesystem::path> restart_from_;
   DeckText given_;
   Deck deck_;
+  std::unique_ptr<RunLock> lock_;  ///< on rank 0
 };
 
 /// Deletes `<stem><number>.hdf5` and `.xdmf` of an earlier run of the same command, which readers of the

@@ -257,7 +257,7 @@ Schema simulate_schema() {
 }
 
 int simulate(const CommPtr& world, const CommandLine& line) {
-  const Run run(world, line, simulate_schema(), Resume::folder);
+  Run run(world, line, simulate_schema(), Resume::folder);
   const Plan plan = make_plan(run);
   if (line.dry_run) {
     print_plan(run, plan);

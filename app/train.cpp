@@ -9,6 +9,7 @@
 #include "app/mesh_deck.hpp"
 #include "app/model_deck.hpp"
 #include "app/plan.hpp"
+#include "app/process_clock.hpp"
 #include "app/progress.hpp"
 #include "app/rebalance.hpp"
 #include "app/recompute.hpp"
@@ -91,6 +92,7 @@ class Training {
       rebalance.start();
       const StepReport report = step();
       rebalance.stop();
+      if (first_update_ == 0) first_update_ = seconds_since_process_start();
       write_history(history, report);
       progress.update(report.step, progress_values(report));
       if (report.skipped)
@@ -128,6 +130,7 @@ class Training {
     summary["best_loss"] = std::isfinite(best_loss_) ? nlohmann::json(best_loss_) : nlohmann::json();
     summary["best_update"] = best_step_;
     summary["seconds"] = seconds_since(start_);
+    summary["seconds_to_first_update"] = first_update_;
     for (const auto& [name, space] :
          {std::pair{"device", MemorySpace::device}, std::pair{"host", MemorySpace::host}}) {
       const MemoryUse use = memory_use(space);
@@ -136,6 +139,9 @@ class Training {
     }
     run_on_root(*run_.world(),
                 [&] { write_text_atomically(run_.folder() / "summary.json", summary.dump(2) + "\n"); });
+    if (first_update_ > 0)
+      run_.say(fmt::format("start    the first update was done {:.2f} s after the program's start",
+                           first_update_));
     run_.say(fmt::format("weights  {}", weights.string()));
     if (std::isfinite(best_loss_)) {
       run_.say(fmt::format("best     validation loss {} at update {}", number(best_loss_), best_step_));
@@ -231,15 +237,21 @@ class Training {
     const auto steps = deck_.find<Index>("train.steps");
     const auto epochs = deck_.find<double>("train.epochs");
     if (!steps && !epochs) throw deck_.error("train.steps", "neither train.steps nor train.epochs is given");
-    Index total = steps.value_or(std::numeric_limits<Index>::max());
+    constexpr double most = 1e15;  // samples of more may not fit an Index
+    double total = steps ? static_cast<double>(*steps) : std::numeric_limits<double>::infinity();
+    const char* bound = "train.steps";
     if (epochs) {
       const double samples = static_cast<double>(split_size(SplitName::train));
       const double per_step =
           static_cast<double>(deck_.get<Index>("train.accumulate") * experiment_.mesh.axis_size("ddp"));
-      constexpr double most = 1e15;  // beyond it the product may not fit an Index
-      total = std::min(total, static_cast<Index>(std::min(std::ceil(*epochs * samples / per_step), most)));
+      const double updates = std::ceil(*epochs * samples / per_step);
+      if (updates < total) bound = "train.epochs";
+      total = std::min(total, updates);
     }
-    return total;
+    if (total > most) {
+      throw deck_.error(bound, "found {:.4g} updates, expected at most {:.0e}", total, most);
+    }
+    return static_cast<Index>(total);
   }
 
   static std::vector<std::pair<std::string, std::string>> progress_values(const StepReport& report) {
@@ -332,6 +344,7 @@ class Training {
   Index best_step_ = 0;
   Index restart_updates_ = 0;
   Index last_saved_ = -1, last_validation_ = -1;
+  double first_update_ = 0;  ///< seconds from the start of the process to its end
   std::optional<Checkpoint> restart_;
   Experiment experiment_;
   TrainingPlan plan_;

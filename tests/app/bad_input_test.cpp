@@ -109,6 +109,15 @@ TEST_F(Training, MeshesBatchesModels) {
   expect_failure("train.weights=none.safetensors", 3, "none.safetensors");
 }
 
+TEST_F(Training, MoreUpdatesThanCanBeCountedAreRefused) {
+  write_data(file("train"), 8);
+  const std::string train = "train train.yaml -d run -q train.steps=9000000000000000000";
+  EXPECT_TRUE(failed_with(tessera(folder_, train), 2, "train.steps: found 9e+18 updates"));
+  EXPECT_TRUE(
+      failed_with(tessera(folder_, train + " train.epochs=1e300"), 2, "train.steps: found 9e+18 updates"));
+  EXPECT_TRUE(failed_with(tessera(folder_, train + " train.epochs=1e15"), 2, "train.epochs: found"));
+}
+
 TEST_F(Training, DryRunWritesNothing) {
   write_data(file("train"), 8);
   const int files = files_below(folder_);

@@ -88,6 +88,32 @@ class Failures(Program):
         self.assertIn("trajectory_00000.hdf5", end.stderr)
         self.assertEqual(os.listdir(self.path("run", "data", "train")), [])
 
+    def test_a_second_run_in_the_folder_is_refused(self):
+        self.simulate("data_run", 12)
+        deck = self.write("train.yaml", TRAINING)
+        first = self.start(1, "train", deck, "-d", "run", "train.steps=1000000", "--quiet")
+        self.addCleanup(lambda: first.poll() is None and kill(first))
+        history = self.path("run", "history.jsonl")
+        self.assertTrue(wait_for(lambda: os.path.exists(history) and os.path.getsize(history), 30))
+        with open(self.path("run", "run.lock")) as file:
+            owner = file.read().strip()
+        self.assertRegex(owner, r"process \d+ on .")
+        before = os.path.getsize(history)
+        for how in ("--force",), ("-r", "latest"), ():
+            second = self.run_program(1, "train", deck, "-d", "run", *how)
+            self.assertEqual(second.code, 2, second.text)
+            self.assertIn(f"another run works in this folder ({owner})", second.err)
+        # Nothing was taken away from the first run, and its lock goes with it, however it ends.
+        self.assertTrue(wait_for(lambda: os.path.getsize(history) > before, 30))
+        kill(first)
+        self.assertTrue(os.path.exists(self.path("run", "run.lock")))
+        self.run_well(1, "train", deck, "-d", "run", "--force", "--quiet")
+        self.assertFalse(os.path.exists(self.path("run", "run.lock")))
+        # A folder that holds nothing but what a killed run left is as good as empty.
+        os.makedirs(self.path("fresh"))
+        self.write("fresh/run.lock", owner)
+        self.run_well(1, "train", deck, "-d", "fresh", "--quiet")
+
     def test_force_starts_a_run_of_its_own(self):
         self.simulate("data_run", 12)
         self.train("train.steps=9")
