@@ -133,7 +133,8 @@ std::string memory_text(const TrainingPlan& p, const std::vector<Column>& column
     table.row(fmt::format("  train.recompute: {}{}", name, chosen), std::vector<RankCost>(),
               [](const RankCost&) { return ""; });
     row("  kept for the backward pass", [&](const RankCost& c) { return c.sample(recompute).kept_bytes; });
-    row("    of these copies with halos", [&](const RankCost& c) { return c.sample(recompute).halo_bytes; });
+    row("    of these halos and copies with them",
+        [&](const RankCost& c) { return c.sample(recompute).halo_bytes; });
     row("  forward and backward, most at once",
         [&](const RankCost& c) { return c.sample(recompute).peak_bytes; });
     row("  total on the device", [&](const RankCost& c) { return c.device_bytes(recompute); });

@@ -5,7 +5,7 @@
 #include "parallel/exchange_plan.hpp"
 #include "parallel/strided_block.hpp"
 
-// Internal to parallel/: what an ExchangePlan moves, as blocks between buffers.
+// What an ExchangePlan moves, as blocks between buffers; for itself and for those who count its cost.
 namespace tessera {
 
 /// The boxes that a rank needs, one behind another in its destination buffer.

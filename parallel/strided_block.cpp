@@ -12,13 +12,13 @@ namespace {
 
 using Policy = Kokkos::RangePolicy<Kokkos::DefaultExecutionSpace, Kokkos::IndexType<Index>>;
 
-/// Elements of a row that one work item moves: long rows on processors with caches, single elements
-/// (neighbouring items move neighbouring elements) on a device.
+/// Elements that one work item moves, of a long row or of several short ones: many on processors with caches,
+/// one (neighbouring items move neighbouring elements) on a device.
 constexpr Index kRun =
     std::is_same_v<Kokkos::DefaultExecutionSpace::memory_space, Kokkos::HostSpace> ? Index{1} << 14 : 1;
 
-Index runs_of(Index n) {
-  return (n + kRun - 1) / kRun;
+Index ceil_div(Index a, Index b) {
+  return (a + b - 1) / b;
 }
 
 /// Offsets of the `index`-th element, in row-major order, of the first `dims` dimensions.
@@ -33,22 +33,31 @@ KOKKOS_INLINE_FUNCTION void add_offsets(const StridedBlock& block, int dims, Ind
   }
 }
 
-template <typename T>
-void copy_rows(const StridedBlock& block, const T* from, T* to) {
-  const int last = block.dims - 1;
-  const Index n = block.count[last];
-  const Index runs = runs_of(n);
-  const Index from_step = block.from_stride[last];
-  const Index to_step = block.to_stride[last];
+/// Calls move(from, to, length) with the offsets of every run along the last dimension.
+template <typename Move>
+void for_each_run(const char* name, const StridedBlock& block, const Move& move) {
+  const int last = block.dims - 1, above = last > 0 ? last - 1 : last;
+  const Index n = block.count[last], m = last > 0 ? block.count[above] : 1;
+  const Index run = n < kRun ? n : kRun, runs = ceil_div(n, run);
+  const Index rows = m < kRun / run ? m : kRun / run, groups = ceil_div(m, rows);
   const StridedBlock b = block;
   Kokkos::parallel_for(
-      "tessera::copy_block", Policy(0, block.volume() / n * runs), KOKKOS_LAMBDA(Index item) {
-        const Index row = item / runs;
-        const Index begin = (item - row * runs) * kRun;
-        const Index length = n - begin < kRun ? n - begin : kRun;
-        Index f = b.from + begin * from_step;
-        Index t = b.to + begin * to_step;
-        add_offsets(b, last, row, f, t);
+      name, Policy(0, block.volume() / (n * m) * groups * runs), KOKKOS_LAMBDA(Index item) {
+        const Index group = item / runs, outer = group / groups;
+        const Index begin = (item - group * runs) * run, first = (group - outer * groups) * rows;
+        const Index length = n - begin < run ? n - begin : run, end = m - first < rows ? m : first + rows;
+        Index from = b.from + begin * b.from_stride[last], to = b.to + begin * b.to_stride[last];
+        add_offsets(b, above, outer, from, to);
+        for (Index row = first; row < end; ++row)
+          move(from + row * b.from_stride[above], to + row * b.to_stride[above], length);
+      });
+}
+
+template <typename T>
+void copy_rows(const StridedBlock& block, const T* from, T* to) {
+  const Index from_step = block.from_stride[block.dims - 1], to_step = block.to_stride[block.dims - 1];
+  for_each_run(
+      "tessera::copy_block", block, KOKKOS_LAMBDA(Index f, Index t, Index length) {
         const T* source = from + f;
         T* target = to + t;
         if (from_step == 1 && to_step == 1) {
@@ -72,22 +81,11 @@ KOKKOS_INLINE_FUNCTION bfloat16 sum_of(bfloat16 a, bfloat16 b) {
 /// item adds all addends of its run of targets.
 template <typename T>
 void add_rows(const StridedBlock& kept, const StridedBlock& summed, const T* from, T* to) {
-  const int last = kept.dims - 1;
-  const Index n = kept.count[last];
-  const Index runs = runs_of(n);
-  const Index from_step = kept.from_stride[last];
-  const Index to_step = kept.to_stride[last];
+  const Index from_step = kept.from_stride[kept.dims - 1], to_step = kept.to_stride[kept.dims - 1];
   const Index addends = summed.volume();
-  const StridedBlock k = kept;
   const StridedBlock s = summed;
-  Kokkos::parallel_for(
-      "tessera::add_block", Policy(0, kept.volume() / n * runs), KOKKOS_LAMBDA(Index item) {
-        const Index row = item / runs;
-        const Index begin = (item - row * runs) * kRun;
-        const Index length = n - begin < kRun ? n - begin : kRun;
-        Index f = k.from + begin * from_step;
-        Index t = k.to + begin * to_step;
-        add_offsets(k, last, row, f, t);
+  for_each_run(
+      "tessera::add_block", kept, KOKKOS_LAMBDA(Index f, Index t, Index length) {
         T* target = to + t;
         for (Index a = 0; a < addends; ++a) {
           Index shift = 0;

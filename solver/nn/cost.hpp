@@ -46,7 +46,7 @@ struct SampleCost {
   double forward_operations = 0, backward_operations = 0;
   TrafficTable forward, backward;
   Index kept_bytes = 0;  ///< held from the forward for the backward pass
-  Index halo_bytes = 0;  ///< of these: inputs and keys copied together with what neighbours own
+  Index halo_bytes = 0;  ///< of these: halos, and inputs and keys copied together with theirs
   Index peak_bytes = 0;  ///< most at once, beside parameters, their gradients, input, target and base
 };
 

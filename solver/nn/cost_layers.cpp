@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "solver/ops/conv/conv_backend.hpp"
 #include "solver/ops/norm/column_kernels.hpp"
 
 namespace tessera::cost {
@@ -16,52 +15,6 @@ constexpr Index kMoment = sizeof(norm::Moment);
 
 Index elements_of(const Ledger& ledger, const Field& x) {
   return cells_of(ledger, x.cuts) * x.channels;
-}
-
-/// The slabs that the parts of the outputs read, and the rank's local problem; as WindowedInput.
-struct Slab {
-  GridCuts outputs;
-  Movement movement;
-  Index cells = 0;
-  bool shares_input = false;
-};
-
-Range slab_range(const WindowAxis& axis, Range outputs, Index n) {
-  const Range needed = axis.inputs_of(outputs, n);
-  if (axis.transposed || axis.boundary != Boundary::zero) return needed;
-  return {std::clamp<Index>(needed.lo, 0, n), std::clamp<Index>(needed.hi, 0, n)};
-}
-
-bool own_range_serves(const WindowAxis& axis, Range have, Range want, Range outputs) {
-  if (have == want) return true;
-  if (want.empty() || want.lo < have.lo || want.hi > have.hi) return false;
-  return axis.transposed ? axis.local_pad_lo(outputs, have) >= 0
-                         : have.lo == want.lo && have.hi - want.hi < axis.stride;
-}
-
-Slab slab_of(const Ledger& ledger, const GridCuts& cuts, const Window& window) {
-  Slab slab;
-  for (int a = 0; a < window.size(); ++a)
-    slab.outputs.push_back(window[a].output_cuts(cuts[static_cast<std::size_t>(a)]));
-  const auto range = [&](int a, int part) {
-    const auto i = static_cast<std::size_t>(a);
-    return slab_range(window[a], slab.outputs[i].range(part), cuts[i].extent());
-  };
-  slab.movement = movement(ledger, cuts, [&](int a, int part) {
-    return map_with_boundary(range(a, part), cuts[static_cast<std::size_t>(a)].extent(), window[a].boundary);
-  });
-  bool serves = true;
-  slab.cells = 1;
-  for (int a = 0; a < window.size(); ++a) {
-    const auto i = static_cast<std::size_t>(a);
-    const int part = ledger.part(a);
-    slab.cells *= range(a, part).size();
-    serves = serves &&
-             own_range_serves(window[a], cuts[i].range(part), range(a, part), slab.outputs[i].range(part));
-  }
-  slab.shares_input = serves && slab.movement.is_local;
-  if (slab.shares_input) slab.cells = cells_of(ledger, cuts);
-  return slab;
 }
 
 }  // namespace
@@ -78,65 +31,6 @@ Field cast(Tape& tape, const Field& x, DType type) {
     ledger.set_type(from);
     return Grads{ledger.elements(elements)};
   });
-  return y;
-}
-
-Field convolution(Tape& tape, const Field& x, const Window& window, Index out_channels) {
-  Ledger& ledger = tape.ledger();
-  const bool transposed = window[0].transposed;
-  const std::string op = transposed ? "conv_transpose" : "conv";
-  const Slab slab = slab_of(ledger, x.cuts, window);
-  Index taps = 1;
-  for (const WindowAxis& axis : window) taps *= axis.kernel;
-  const Index weights = x.channels * out_channels * taps, slab_elements = slab.cells * x.channels;
-  const Index windows = transposed ? slab.cells : cells_of(ledger, slab.outputs);
-  const double operations = 2.0 * static_cast<double>(windows) * static_cast<double>(weights);
-  // Weights in the order that the library wants.
-  const Index reordered = operations > 0 && slab_elements > 0 ? weights : 0;
-
-  Storage kept = x.storage;
-  if (!slab.shares_input) {
-    kept = ledger.halo(slab_elements);
-    send(ledger, op, slab.movement, x.channels);
-  }
-  Field y{slab.outputs, out_channels};
-  const Index outputs = elements_of(ledger, y);
-  y.storage = ledger.elements(outputs);
-  const Storage kernel = ledger.rounded_parameter(weights);
-  ledger.multiply(operations);
-  // The library's own copies: operands widened, weights reordered.
-  const auto library = [=, &ledger](bool weights_pass = false) {
-    const Storage x_wide = ledger.widened_operand(slab_elements), y_wide = ledger.widened_operand(outputs);
-    const Storage w_wide = ledger.widened_operand(weights_pass ? 0 : reordered);
-    if (ledger.widens_operands())
-      ledger.wide(reordered);
-    else
-      ledger.elements(reordered);
-  };
-  library();
-  const auto backward = [=, &ledger, want_x = x.node >= 0, channels = x.channels,
-                         inputs = elements_of(ledger, x)](const Storage&) {
-    Storage gx;
-    if (want_x) {
-      const Storage slab_gradient = ledger.elements(slab_elements);
-      library();
-      ledger.multiply(operations);
-      gx = slab_gradient;
-      if (!slab.shares_input) {
-        gx = ledger.elements(inputs);
-        send(ledger, op, slab.movement, channels, true);
-      }
-    }
-    const Storage gb = ledger.written_parameter_gradient(out_channels),
-                  gw = ledger.written_parameter_gradient(weights);
-    library(true);
-    // Else the library gives the bias its gradient.
-    const bool sums_rows = transposed || reordered == 0 || ledger.widens_operands();
-    if (sums_rows) ledger.bytes(kRowAddends * out_channels * kDouble);
-    ledger.multiply(operations);
-    return Grads{gx};
-  };
-  y.node = tape.record({x.node}, {kept, kernel}, backward);
   return y;
 }
 

@@ -179,7 +179,8 @@ namespace {
 Storage send_bytes(Ledger& ledger, const std::string& op, const Movement& m, Index bytes, bool reversed) {
   const Index messages = reversed ? m.messages_in : m.messages_out;
   ledger.communicate(op, "send", messages, (reversed ? m.indices_in : m.indices_out) * bytes);
-  return ledger.bytes((m.indices_in + m.indices_out) * bytes);
+  const Index packed = reversed ? m.packed_adjoint : m.packed;
+  return ledger.bytes((packed < 0 ? m.indices_in + m.indices_out : packed) * bytes);
 }
 
 }  // namespace

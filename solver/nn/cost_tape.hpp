@@ -145,6 +145,8 @@ struct Movement {
   Index messages_out = 0, indices_out = 0;
   Index messages_in = 0, indices_in = 0;
   bool is_local = true;  ///< no rank sends anything
+  /// Of all these indices those that are packed, forward and in the adjoint; -1: all.
+  Index packed = -1, packed_adjoint = -1;
 };
 
 /// As ExchangePlan: `need(axis, part)` is what the ranks of that part need along an axis of the source.

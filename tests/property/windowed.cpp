@@ -2,6 +2,7 @@
 #include "solver/ops/conv/conv.hpp"
 #include "solver/ops/neighborhood_attention/neighborhood_attention.hpp"
 #include "solver/ops/pool/pool.hpp"
+#include "solver/ops/window/window_parts.hpp"
 #include "tests/property/draw.hpp"
 
 namespace tessera::property {
@@ -89,7 +90,11 @@ Sample draw_conv(Draw& draw) {
     s.whole("weight", weight, draw.values(count(weight)));
     const bool biased = draw.one_in(2);
     if (biased) s.whole("bias", {weight[0]}, draw.values(weight[0]));
-    s.op = [=](Inputs in) { return conv(in[0], in[1], biased ? in[2] : Tensor(), o); };
+    const Splitting splitting = draw.one_in(3) ? Splitting::never : Splitting::always;
+    s.op = [=](Inputs in) {
+      const SplittingScope scope(splitting);
+      return conv(in[0], in[1], biased ? in[2] : Tensor(), o);
+    };
     return s;
   }
 }
@@ -125,7 +130,11 @@ Sample draw_conv_transpose(Draw& draw) {
   const bool biased = draw.one_in(2);
   const Index out_channels = weight[1] * o.groups;
   if (biased) s.whole("bias", {out_channels}, draw.values(out_channels));
-  s.op = [=](Inputs in) { return conv_transpose(in[0], in[1], biased ? in[2] : Tensor(), o); };
+  const Splitting splitting = draw.one_in(3) ? Splitting::never : Splitting::always;
+  s.op = [=](Inputs in) {
+    const SplittingScope scope(splitting);
+    return conv_transpose(in[0], in[1], biased ? in[2] : Tensor(), o);
+  };
   return s;
 }
 

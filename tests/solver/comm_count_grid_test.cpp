@@ -12,6 +12,7 @@
 #include "solver/ops/pad/pad.hpp"
 #include "solver/ops/pool/pool.hpp"
 #include "solver/ops/shape/shape.hpp"
+#include "solver/ops/window/window_parts.hpp"
 #include "solver/tensor/redistribute.hpp"
 #include "tests/solver/traffic.hpp"
 #include "tests/support/test_main.hpp"
@@ -105,7 +106,8 @@ void check(const GridCase& c, const Layout& layout) {
 }
 
 /// Grids (20, 17) and (13, 9, 7), with whole axes where the mesh has fewer.
-void check_on_all(const GridCase& c) {
+void check_on_all(const GridCase& c, Splitting splitting = Splitting::automatic) {
+  const SplittingScope scope(splitting);
   for (const Mesh& mesh : domain_meshes()) {
     check(c, grid_layout(mesh, Shape{2, 20, 17, 4}));
     check(c, grid_layout(mesh, Shape{1, 13, 9, 7, 4}));
@@ -156,18 +158,19 @@ TEST(OperatorTraffic, Convolution) {
   for (const Form& f : {Form{1, 1, 1, 0}, Form{3, 1, 1, 1}, Form{2, 2, 1, 0}, Form{5, 2, 1, 2},
                         Form{3, 1, 2, 2}, Form{3, 1, 1, 1, Boundary::periodic},
                         Form{3, 1, 1, 1, Boundary::reflect}, Form{5, 1, 1, 2, Boundary::replicate}}) {
-    check_on_all(
-        {"conv " + std::to_string(f.kernel) + " " + std::to_string(f.stride),
-         [&](const Tensor& x) {
-           const Shape pad{f.pad};
-           return conv(x, weight_of(5, 4, f.kernel, x.ndim() - 2), {},
-                       {.stride = {f.stride},
-                        .padding_lo = pad,
-                        .padding_hi = pad,
-                        .dilation = {f.dilation},
-                        .boundary = {f.boundary}});
-         },
-         [&](Index n) { return window_rule(n, f.kernel, f.stride, f.dilation, f.pad, f.boundary); }});
+    const GridCase c{
+        "conv " + std::to_string(f.kernel) + " " + std::to_string(f.stride),
+        [&](const Tensor& x) {
+          const Shape pad{f.pad};
+          return conv(x, weight_of(5, 4, f.kernel, x.ndim() - 2), {},
+                      {.stride = {f.stride},
+                       .padding_lo = pad,
+                       .padding_hi = pad,
+                       .dilation = {f.dilation},
+                       .boundary = {f.boundary}});
+        },
+        [&](Index n) { return window_rule(n, f.kernel, f.stride, f.dilation, f.pad, f.boundary); }};
+    for (const Splitting splitting : {Splitting::never, Splitting::always}) check_on_all(c, splitting);
   }
 }
 
@@ -184,12 +187,13 @@ TEST(OperatorTraffic, TransposedConvolution) {
                         return reads;
                       }};
     };
-    check_on_all({"conv_transpose " + std::to_string(kernel) + " " + std::to_string(stride),
-                  [k = kernel, s = stride, p = pad](const Tensor& x) {
-                    return conv_transpose(x, weight_of(4, 5, k, x.ndim() - 2), {},
-                                          {.stride = {s}, .padding = {p}});
-                  },
-                  rule});
+    const GridCase c{"conv_transpose " + std::to_string(kernel) + " " + std::to_string(stride),
+                     [k = kernel, s = stride, p = pad](const Tensor& x) {
+                       return conv_transpose(x, weight_of(4, 5, k, x.ndim() - 2), {},
+                                             {.stride = {s}, .padding = {p}});
+                     },
+                     rule};
+    for (const Splitting splitting : {Splitting::never, Splitting::always}) check_on_all(c, splitting);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "solver/ops/conv/conv.hpp"
+#include "solver/ops/window/window_parts.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "tests/support/sharded.hpp"
 
@@ -24,10 +25,12 @@ struct Case {
   ConvTransposeOptions transpose_options;
   Values x_values, weight_values, bias_values, cotangent;
   bool has_bias = true;
+  Splitting splitting = Splitting::always;
 
   int axes() const { return x.size() - 2; }
   Index out_channels() const { return output.back(); }
   Tensor run(const Tensor& input, const Tensor& w, const Tensor& b) const {
+    const SplittingScope scope(splitting);
     return transposed ? conv_transpose(input, w, b, transpose_options) : conv(input, w, b, options);
   }
   std::string text() const {
@@ -43,7 +46,7 @@ struct Case {
          to_string(o.padding_hi) + " dilation " + to_string(o.dilation) + " groups " +
          std::to_string(o.groups) + " boundary";
     for (Boundary b : o.boundary) t += " " + std::to_string(static_cast<int>(b));
-    return t;
+    return t + (splitting == Splitting::always ? " split" : "");
   }
 };
 
@@ -139,6 +142,7 @@ Case random_case(std::uint64_t seed) {
   Random random(seed * 7919 + 17);
   Case c = seed % 3 == 2 ? random_transpose(random) : random_conv(random);
   c.has_bias = pick(random, 0, 3) > 0;
+  c.splitting = seed % 2 ? Splitting::always : Splitting::never;
   c.x_values = testing::random_values(random, count(c.x));
   c.weight_values = testing::random_values(random, count(c.weight));
   c.bias_values = testing::random_values(random, c.out_channels());
@@ -268,7 +272,7 @@ TEST(Conv, Bfloat16EqualsTheReference) {
 
 TEST(Conv, EveryLayoutEqualsOneProcess) {
   for (std::uint64_t seed = 400; seed < 520; ++seed) {
-    const Case c = random_case(seed);
+    Case c = random_case(seed);
     Random random(seed);
     const bool single = seed % 4 == 3;
     const DType type = single ? DType::f32 : DType::f64;
@@ -281,11 +285,37 @@ TEST(Conv, EveryLayoutEqualsOneProcess) {
       for (Cuts cuts : {Cuts::even, Cuts::uneven, Cuts::empty}) {
         const Layout layout = testing::random_layout(random, mesh, c.x, dims, cuts);
         const bool weights_on_mesh = pick(random, 0, 2) == 0;
-        compare(evaluate(c, type, layout, weights_on_mesh ? mesh : Mesh()), want, single ? 3e-6 : 1e-13,
-                single ? 1e-6 : 1e-13, c.text() + " on " + to_string(layout));
+        for (const Splitting splitting : {Splitting::never, Splitting::always}) {
+          c.splitting = splitting;
+          compare(evaluate(c, type, layout, weights_on_mesh ? mesh : Mesh()), want, single ? 3e-6 : 1e-13,
+                  single ? 1e-6 : 1e-13, c.text() + " on " + to_string(layout));
+        }
       }
     }
   }
+}
+
+/// Bits of output and gradients of a 3 x 3 convolution of a grid that is worth splitting.
+std::vector<std::vector<float>> bits_of_run(const Mesh& mesh, Splitting splitting) {
+  const SplittingScope scope(splitting);
+  const Shape shape{1, 64 * mesh.size(), 48, 64};
+  Random random(5);
+  const Tensor x = tensor_of(testing::random_values(random, count(shape)), shape, DType::f32,
+                             Layout::even(mesh, {Shard(1)}, shape))
+                       .set_requires_grad();
+  const Shape weight{8, 64, 3, 3};
+  const Tensor w = tensor_of(testing::random_values(random, count(weight)), weight, DType::f32);
+  w.set_requires_grad();
+  const Tensor y = conv(x, w, {}, {.padding_lo = {1}, .padding_hi = {1}});
+  y.backward(tensor_of(testing::random_values(random, count(y.shape())), y.shape(), DType::f32, y.layout()));
+  return {y.to_host<float>(), x.grad().to_host<float>(), w.grad().to_host<float>()};
+}
+
+TEST(Conv, SplitsWhereThatIsWorthItAndGivesTheSameBitsTwice) {
+  const Mesh& mesh = testing::meshes().front();
+  const auto automatic = bits_of_run(mesh, Splitting::automatic);
+  EXPECT_EQ(automatic, bits_of_run(mesh, Splitting::automatic));
+  EXPECT_EQ(automatic, bits_of_run(mesh, Splitting::always));
 }
 
 TEST(Conv, PlainInputMeetsReplicatedWeight) {

@@ -5,6 +5,7 @@
 #include "parallel/memory.hpp"
 #include "solver/nn/cost.hpp"
 #include "solver/ops/loss/loss.hpp"
+#include "solver/ops/window/window_parts.hpp"
 #include "solver/tensor/autograd.hpp"
 #include "solver/train/data_parallel.hpp"
 #include "tests/support/test_main.hpp"
@@ -202,6 +203,14 @@ TEST_P(Cost, Natten) {
 }
 TEST_P(Cost, ConvNet) {
   check(this_way(config_of(Architecture::convnet, {64, 48}, 2)), 2, "convnet");
+}
+TEST_P(Cost, ConvNetOfSplitWindows) {
+  const SplittingScope scope(Splitting::always);
+  check(this_way(config_of(Architecture::convnet, {64, 48}, 2)), 2, "split convnet");
+  ModelConfig c = config_of(Architecture::convnet, {45, 40}, 1);
+  c.stem_kernel = 3;
+  check(this_way(c), 1, "split convnet of cells");
+  check(this_way(config_of(Architecture::convnet, {20, 18, 12}, 2)), 2, "split convnet in 3-D");
 }
 TEST_P(Cost, ConvNetWithWideStem) {
   ModelConfig c = config_of(Architecture::convnet, {45, 40}, 1);

@@ -1,10 +1,8 @@
 #include "solver/ops/conv/conv.hpp"
 
-#include "solver/ops/conv/conv_backend.hpp"
+#include "solver/ops/conv/split_conv.hpp"
 #include "solver/ops/registry/operator_call.hpp"
 #include "solver/ops/registry/rules.hpp"
-#include "solver/ops/window/windowed_input.hpp"
-#include "solver/tensor/autograd.hpp"
 
 namespace tessera {
 namespace {
@@ -70,42 +68,23 @@ const Operator& convolution(const char* name, const char* signature) {
 const Operator& kConv = convolution("conv", "conv(x, weight, bias, options)");
 const Operator& kConvTranspose = convolution("conv_transpose", "conv_transpose(x, weight, bias, options)");
 
-/// The local convolution that reads `input` (or, transposed, that writes it backwards).
-ConvProblem local_problem(const WindowedInput& input, const Window& window, bool transposed, DType type,
-                          DType weight_type, Index groups) {
-  const Shape& slab = input.slab_shape();
-  const Shape& outputs = input.local_output_shape();
-  ConvProblem p;
-  p.type = type;
-  p.weight_gradient_type = weight_type;
-  p.batch = slab[0];
-  p.groups = groups;
-  p.in_channels = transposed ? outputs.back() : slab.back();
-  p.out_channels = transposed ? slab.back() : outputs.back();
-  for (int a = 0; a < window.size(); ++a) {
-    p.in.push_back(transposed ? outputs[a + 1] : slab[a + 1]);
-    p.out.push_back(transposed ? slab[a + 1] : outputs[a + 1]);
-    p.kernel.push_back(window[a].kernel);
-    p.stride.push_back(window[a].stride);
-    p.dilation.push_back(window[a].dilation);
-    p.pad_lo.push_back(input.local_pad_lo(a));
-    p.pad_hi.push_back(input.local_pad_hi(a));
-  }
-  return p;
-}
-
-const void* raw_or_null(const Tensor& t) {
-  return t ? t.raw() : nullptr;
-}
-
 /// The values in the type of the products.
 Tensor used(const Tensor& parameter, DType type) {
   return parameter ? parameter.detach().to(type) : Tensor();
 }
 
-/// Uninitialised gradient of a weight, to hold this rank's addend.
-Tensor contribution(const Layout& like, const Tensor& weight) {
-  return contribution_storage(weight, contribution_layout(like, weight.shape()), weight.dtype());
+Tensor run(const OperatorCall& call, const Window& window, Index out_channels, Index groups) {
+  const Tensor x = call.on_mesh(0), &weight = call[1], &bias = call[2];
+  const Tensor kernel = used(weight, x.dtype());
+  const auto split = SplitConv::of(x, window, out_channels, groups, weight.dtype());
+  auto [y, halo] = split->forward(x, kernel, used(bias, x.dtype()));
+  const SplitConv::Wanted wanted{x.requires_grad(), weight.requires_grad() ? weight : Tensor(),
+                                 bias && bias.requires_grad() ? bias : Tensor()};
+  const Tensor kept_x = wanted.weight && split->reads_own() ? x.as_plain() : Tensor(),
+               kept_halo = wanted.weight ? halo : Tensor();
+  record(call.name(), {x, weight, bias}, y,
+         [=](const Tensor& gy) { return split->backward(gy, kept_x, kept_halo, kernel, wanted); });
+  return y;
 }
 
 }  // namespace
@@ -114,44 +93,16 @@ Tensor conv(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in, 
   const Index in_channels = weight_in.dim(1) * options.groups, out_channels = weight_in.dim(0);
   const int axes = checked_axes("conv", x_in, weight_in, bias_in, options.groups, in_channels, out_channels);
   const OperatorCall call(kConv, {x_in, weight_in, bias_in});
-  const Tensor x = call.on_mesh(0), &weight = call[1], &bias = call[2];
 
   Window window;
   for (int a = 0; a < axes; ++a) {
-    window.push_back({weight.dim(a + 2), setting(options.stride, a, axes, Index{1}, "conv", "stride"),
+    window.push_back({weight_in.dim(a + 2), setting(options.stride, a, axes, Index{1}, "conv", "stride"),
                       setting(options.dilation, a, axes, Index{1}, "conv", "dilation"),
                       setting(options.padding_lo, a, axes, Index{0}, "conv", "padding"),
                       setting(options.padding_hi, a, axes, Index{0}, "conv", "padding"),
                       setting(options.boundary, a, axes, Boundary::zero, "conv", "boundary"), false});
   }
-  const WindowedInput input(x, window, out_channels);
-  const ConvProblem problem = local_problem(input, window, false, x.dtype(), weight.dtype(), options.groups);
-  const Tensor slab = input.gather(x);
-  Tensor y = input.empty_output(x.dtype());
-  const Tensor kernel = used(weight, x.dtype());
-  conv_forward(problem, slab.raw(), kernel.raw(), raw_or_null(used(bias, x.dtype())), y.raw());
-
-  const bool want_x = x.requires_grad(), want_weight = weight.requires_grad(),
-             want_bias = bias && bias.requires_grad();
-  const Tensor kept = want_weight ? slab : Tensor();
-  record("conv", {x, weight, bias}, y, [=](const Tensor& gy) {
-    Tensor gx, gw, gb;
-    if (want_x) {
-      const Tensor slab_gradient = Tensor::empty(input.slab_shape(), gy.dtype());
-      conv_backward_data(problem, gy.raw(), kernel.raw(), nullptr, slab_gradient.raw());
-      gx = input.scatter_add(slab_gradient);
-    }
-    if (want_bias) gb = contribution(gy.layout(), bias);
-    if (want_weight) {
-      gw = contribution(gy.layout(), weight);
-      conv_backward_weights(problem, kept.raw(), gy.raw(), gw.raw(), want_bias ? gb.raw() : nullptr);
-    } else if (want_bias) {
-      sum_rows(gy.dtype(), problem.batch * count(problem.out), problem.out_channels, gy.raw(), gb.dtype(),
-               gb.raw());
-    }
-    return Gradients{gx, gw, gb};
-  });
-  return y;
+  return run(call, window, out_channels, options.groups);
 }
 
 Tensor conv_transpose(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in,
@@ -160,45 +111,16 @@ Tensor conv_transpose(const Tensor& x_in, const Tensor& weight_in, const Tensor&
   const char* op = "conv_transpose";
   const int axes = checked_axes(op, x_in, weight_in, bias_in, options.groups, in_channels, out_channels);
   const OperatorCall call(kConvTranspose, {x_in, weight_in, bias_in});
-  const Tensor x = call.on_mesh(0), &weight = call[1], &bias = call[2];
 
   Window window;
   for (int a = 0; a < axes; ++a) {
     const Index padding = setting(options.padding, a, axes, Index{0}, op, "padding");
-    window.push_back({weight.dim(a + 2), setting(options.stride, a, axes, Index{1}, op, "stride"),
+    window.push_back({weight_in.dim(a + 2), setting(options.stride, a, axes, Index{1}, op, "stride"),
                       setting(options.dilation, a, axes, Index{1}, op, "dilation"), padding,
                       padding - setting(options.output_padding, a, axes, Index{0}, op, "output padding"),
                       Boundary::zero, true});
   }
-  const WindowedInput input(x, window, out_channels);
-  const ConvProblem problem = local_problem(input, window, true, x.dtype(), weight.dtype(), options.groups);
-  const Tensor slab = input.gather(x);
-  Tensor y = input.empty_output(x.dtype());
-  const Tensor kernel = used(weight, x.dtype());
-  conv_backward_data(problem, slab.raw(), kernel.raw(), raw_or_null(used(bias, x.dtype())), y.raw());
-
-  const bool want_x = x.requires_grad(), want_weight = weight.requires_grad(),
-             want_bias = bias && bias.requires_grad();
-  const Tensor kept = want_weight ? slab : Tensor();
-  record(op, {x, weight, bias}, y, [=](const Tensor& gy) {
-    Tensor gx, gw, gb;
-    if (want_x) {
-      const Tensor slab_gradient = Tensor::empty(input.slab_shape(), gy.dtype());
-      conv_forward(problem, gy.raw(), kernel.raw(), nullptr, slab_gradient.raw());
-      gx = input.scatter_add(slab_gradient);
-    }
-    if (want_weight) {
-      gw = contribution(gy.layout(), weight);
-      conv_backward_weights(problem, gy.raw(), kept.raw(), gw.raw(), nullptr);
-    }
-    if (want_bias) {
-      gb = contribution(gy.layout(), bias);
-      sum_rows(gy.dtype(), problem.batch * count(problem.in), problem.in_channels, gy.raw(), gb.dtype(),
-               gb.raw());
-    }
-    return Gradients{gx, gw, gb};
-  });
-  return y;
+  return run(call, window, out_channels, options.groups);
 }
 
 }  // namespace tessera

@@ -43,6 +43,39 @@ Range WindowAxis::inputs_of(Range outputs, Index n) const {
   return {lo, std::clamp<Index>(floor_div(outputs.hi - 1 + pad_lo, stride) + 1, lo, n)};
 }
 
+Range WindowAxis::slab_of(Range outputs, Index n) const {
+  const Range needed = inputs_of(outputs, n);
+  if (transposed || boundary != Boundary::zero) return needed;
+  return {std::clamp<Index>(needed.lo, 0, n), std::clamp<Index>(needed.hi, 0, n)};
+}
+
+Range WindowAxis::outputs_of(Range inputs, Range outputs) const {
+  if (inputs.empty()) return {outputs.lo, outputs.lo};
+  const Range readers =
+      transposed ? Range{inputs.lo * stride - pad_lo, (inputs.hi - 1) * stride - pad_lo + reach() + 1}
+                 : Range{ceil_div(inputs.lo + pad_lo - reach(), stride),
+                         floor_div(inputs.hi - 1 + pad_lo, stride) + 1};
+  const Range among = intersect(readers, outputs);
+  return among.empty() ? Range{outputs.lo, outputs.lo} : among;
+}
+
+Range WindowAxis::taps_between(Range inputs, Range outputs) const {
+  // dilation * t is the distance from where a window begins to the input, or, transposed, to the output.
+  const Range from = transposed ? inputs : outputs, to = transposed ? outputs : inputs;
+  const Index least = to.lo - ((from.hi - 1) * stride - pad_lo),
+              most = to.hi - 1 - (from.lo * stride - pad_lo);
+  const Range taps = intersect({ceil_div(least, dilation), floor_div(most, dilation) + 1}, {0, kernel});
+  return outputs.empty() || taps.empty() ? Range{0, 0} : taps;
+}
+
+WindowAxis WindowAxis::of_taps(Range taps) const {
+  WindowAxis axis = *this;
+  axis.kernel = taps.size();
+  axis.pad_lo -= dilation * taps.lo;
+  axis.pad_hi -= dilation * (kernel - taps.hi);
+  return axis;
+}
+
 Index WindowAxis::local_pad_lo(Range outputs, Range inputs) const {
   const Index behind = outputs.lo + pad_lo - inputs.lo * stride;
   return transposed ? behind : inputs.lo - (outputs.lo * stride - pad_lo);

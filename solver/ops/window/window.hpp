@@ -26,6 +26,14 @@ struct WindowAxis {
   /// The inputs that a range of outputs reads: may overhang [0, n) for a window, does not for a transposed
   /// one, which is widened to the left where the remaining problem would have a negative padding.
   Range inputs_of(Range outputs, Index n) const;
+  /// The same, of a zero boundary without what lies outside.
+  Range slab_of(Range outputs, Index n) const;
+  /// The outputs among `outputs` between the first and the last that read any of `inputs`.
+  Range outputs_of(Range inputs, Range outputs) const;
+  /// From the first to the last tap with which one of `outputs` reads one of `inputs`.
+  Range taps_between(Range inputs, Range outputs) const;
+  /// The window that has these taps alone.
+  WindowAxis of_taps(Range taps) const;
   /// The padding that is left when `outputs` are computed from `inputs` alone.
   Index local_pad_lo(Range outputs, Range inputs) const;
   Index local_pad_hi(Range outputs, Range inputs) const;

@@ -22,13 +22,6 @@ Range whole(Index n) {
   return {0, n};
 }
 
-/// The slab of one grid axis.
-Range slab_of(const WindowAxis& axis, Range outputs, Index n, Edges edges) {
-  const Range needed = axis.inputs_of(outputs, n);
-  if (axis.transposed || axis.boundary != Boundary::zero || edges == Edges::filled) return needed;
-  return {std::clamp<Index>(needed.lo, 0, n), std::clamp<Index>(needed.hi, 0, n)};
-}
-
 }  // namespace
 
 struct WindowedInput::Impl {
@@ -69,7 +62,8 @@ struct WindowedInput::Impl {
     for (int a = 0; a < key.window.size(); ++a) {
       const Index n = key.shape[a + 1];
       const Range out = output_layout ? output_layout.range(rank, a + 1) : whole(output_shape[a + 1]);
-      box[a + 1] = slab_of(key.window[a], out, n, key.edges);
+      box[a + 1] =
+          key.edges == Edges::filled ? key.window[a].inputs_of(out, n) : key.window[a].slab_of(out, n);
     }
     return box;
   }
