@@ -77,8 +77,8 @@ double step_bytes(const Deck& deck, const ShallowWaterOptions& o) {
   return 3 * size * static_cast<double>(o.ny) * static_cast<double>(o.nx);
 }
 
-/// Bytes that the solver and the output of one step hold for a box of h x w cells: two states, a padded one,
-/// two beds and the copies on their way to the file.
+/// Bytes that the solver and the output of one step hold for a box of h x w cells: three states, the ghosts
+/// of one, the bed without and with ghosts, and the copies on their way to the file.
 double solver_bytes(const ShallowWaterOptions& o, Shape cells) {
   const double own = static_cast<double>(cells[0]) * static_cast<double>(cells[1]);
   const double padded = own > 0 ? static_cast<double>(cells[0] + 4) * static_cast<double>(cells[1] + 4) : 0;

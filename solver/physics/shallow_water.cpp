@@ -29,43 +29,59 @@ double theta_of(SlopeLimiter limiter) {
   }
 }
 
-// Where the cells `own` of an axis and two ghosts on each side come from. A wall mirrors cells, an open side
-// repeats the last.
-AxisMap with_ghosts(Range own, Index n, WaterSide low, WaterSide high) {
-  const Range needed{own.lo - kWaterGhosts, own.hi + kWaterGhosts};
+// Where cells of an axis come from, up to two of them beyond each of its sides. A wall mirrors cells, an open
+// side repeats the last; of a single cell, all are that one.
+AxisMap with_ghosts(Range needed, Index n, WaterSide low, WaterSide high) {
   if (low == WaterSide::periodic) return map_with_boundary(needed, n, Boundary::periodic);
   AxisMap map{needed, {}};
-  const Index below = std::max<Index>(-needed.lo, 0), above = std::max<Index>(needed.hi - n, 0);
-  // With a single cell, both ghosts mirror that one.
-  if (below > 0) {
-    const bool mirror = low == WaterSide::wall && n > 1;
-    map.segments.push_back({needed.lo, below, mirror ? below - 1 : 0, mirror ? -1 : 0});
-  }
-  const Range inside = intersect(needed, {0, n});
-  map.segments.push_back({inside.lo, inside.size(), inside.lo, 1});
-  if (above > 0) {
-    const bool mirror = high == WaterSide::wall && n > 1;
-    map.segments.push_back({n, above, n - 1, mirror ? -1 : 0});
+  const Range below = intersect(needed, {-kWaterGhosts, 0}), inside = intersect(needed, {0, n});
+  const Range above = intersect(needed, {n, n + kWaterGhosts});
+  const bool mirror_low = low == WaterSide::wall && n > 1, mirror_high = high == WaterSide::wall && n > 1;
+  if (!below.empty())
+    map.segments.push_back({below.lo, below.size(), mirror_low ? -1 - below.lo : 0, mirror_low ? -1 : 0});
+  if (!inside.empty()) map.segments.push_back({inside.lo, inside.size(), inside.lo, 1});
+  if (!above.empty()) {
+    const Index from = mirror_high ? 2 * n - 1 - above.lo : n - 1;
+    map.segments.push_back({above.lo, above.size(), from, mirror_high ? -1 : 0});
   }
   return map;
 }
 
-NeedMap need_with_ghosts(const Layout& layout, int rank, const WaterSides& sides) {
-  const Box box = layout.box(rank);
+NeedMap need_of_cells(const Layout& layout, Range rows, Range columns, const WaterSides& sides) {
   const Shape& shape = layout.shape();
-  if (box.is_empty()) return NeedMap::filled(4, map_identity({0, 0}));
-  return {map_identity({0, 1}), with_ghosts(box[1], shape[1], sides.y_low, sides.y_high),
-          with_ghosts(box[2], shape[2], sides.x_low, sides.x_high), map_identity({0, shape[3]})};
+  return {map_identity({0, 1}), with_ghosts(rows, shape[1], sides.y_low, sides.y_high),
+          with_ghosts(columns, shape[2], sides.x_low, sides.x_high), map_identity({0, shape[3]})};
 }
 
+Range widened(Range own) {
+  return {own.lo - kWaterGhosts, own.hi + kWaterGhosts};
+}
+
+// Rows below the box and above it, as wide as box and ghosts; columns left and right of it.
 ExchangePlan ghost_plan(const Layout& layout, const WaterSides& sides) {
-  return ExchangePlan(layout, [&](int rank) { return need_with_ghosts(layout, rank, sides); });
+  return ExchangePlan(layout, std::function([&](int rank) {
+                        std::vector<NeedMap> needs;
+                        const Box box = layout.box(rank);
+                        if (box.is_empty()) return needs;
+                        const Range y = box[1], x = box[2];
+                        const auto need = [&](Range rows, Range columns) {
+                          needs.push_back(need_of_cells(layout, rows, columns, sides));
+                        };
+                        need({y.lo - kWaterGhosts, y.lo}, widened(x));
+                        need({y.hi, y.hi + kWaterGhosts}, widened(x));
+                        need(y, {x.lo - kWaterGhosts, x.lo});
+                        need(y, {x.hi, x.hi + kWaterGhosts});
+                        return needs;
+                      }));
 }
 
-Shape padded_shape(const Layout& layout) {
-  const Shape& own = layout.local_shape();
-  if (layout.local_box().is_empty()) return {0, 0, 0, 0};
-  return {1, own[1] + 2 * kWaterGhosts, own[2] + 2 * kWaterGhosts, own[3]};
+// Box and ghosts in one.
+ExchangePlan padded_plan(const Layout& layout, const WaterSides& sides) {
+  return ExchangePlan(layout, std::function([&](int rank) {
+                        const Box box = layout.box(rank);
+                        if (box.is_empty()) return NeedMap::filled(4, map_identity({0, 0}));
+                        return need_of_cells(layout, widened(box[1]), widened(box[2]), sides);
+                      }));
 }
 
 void check_layout(const ShallowWaterOptions& options, const Layout& layout) {
@@ -129,7 +145,8 @@ ShallowWater::ShallowWater(ShallowWaterOptions options, Layout layout)
       plan_(ghost_plan(layout_, options_.sides)),
       state_(Tensor::empty(layout_, options_.precision)),
       middle_(Tensor::empty(layout_, options_.precision)),
-      padded_(Tensor::empty(padded_shape(layout_), options_.precision)) {
+      next_(Tensor::empty(layout_, options_.precision)),
+      ghosts_(Tensor::empty({count(plan_.destination_shape())}, options_.precision)) {
   const Box& box = layout_.local_box();
   if (!box.is_empty()) {
     const auto beyond = [](Range own, Index n, WaterSide low, WaterSide high, Index(&out)[2]) {
@@ -140,14 +157,11 @@ ShallowWater::ShallowWater(ShallowWaterOptions options, Layout layout)
     beyond(box[2], options_.nx, options_.sides.x_low, options_.sides.x_high, halo_.wall_columns);
     scratch_ = MemoryBlock(MemorySpace::device,
                            detail::water_scratch_bytes(box[1].size(), box[2].size(), options_.precision));
+    zero_bytes(scratch_.data(), MemorySpace::device, scratch_.bytes());
   }
   make_bed();
   const double level = options_.bathymetry.base + 1;
   set_state([&](Index j, Index i) { return WaterCell{level - bed_at(j, i), 0, 0}; });
-}
-
-Layout ShallowWater::layout_with_channels(Index channels) const {
-  return layout_.with_extent(-1, channels);
 }
 
 double ShallowWater::bed_at(Index j, Index i) const {
@@ -164,7 +178,7 @@ double ShallowWater::bed_at(Index j, Index i) const {
 }
 
 void ShallowWater::make_bed() {
-  const Layout layout = layout_with_channels(1);
+  const Layout layout = layout_.with_extent(-1, 1);
   const Box& box = layout.local_box();
   std::vector<double> values;
   values.reserve(static_cast<std::size_t>(box.volume()));
@@ -181,8 +195,9 @@ void ShallowWater::make_bed() {
   }
   bed_ = Tensor::empty(layout, options_.precision);
   bed_.copy_from_host<double>(values);
-  padded_bed_ = Tensor::empty(padded_shape(layout), options_.precision);
-  ghost_plan(layout, options_.sides).forward(bed_.raw(), padded_bed_.raw(), options_.precision);
+  const ExchangePlan plan = padded_plan(layout, options_.sides);
+  padded_bed_ = Tensor::empty(plan.destination_shape(), options_.precision);
+  plan.forward(bed_.raw(), padded_bed_.raw(), options_.precision);
 }
 
 void ShallowWater::set_state(const Tensor& state, double time) {
@@ -224,7 +239,8 @@ Tensor ShallowWater::output(bool velocity, DType type) const {
 double ShallowWater::stage(const Tensor& from, const Tensor& old, const Tensor& to, double keep, double dt) {
   const auto motion_type = options_.precision;
   detail::WaterStage s;
-  s.padded = padded_.raw();
+  s.from = from.raw();
+  s.ghosts = ghosts_.raw();
   s.bed = padded_bed_.raw();
   s.old = old.defined() ? old.raw() : nullptr;
   s.to = to.raw();
@@ -243,13 +259,12 @@ double ShallowWater::stage(const Tensor& from, const Tensor& old, const Tensor& 
   s.ny = empty ? 0 : layout_.local_shape()[1];
   s.nx = empty ? 0 : layout_.local_shape()[2];
   const Range rows{0, s.ny}, columns{0, s.nx};
-  ExchangePlan::Motion motion = plan_.start(from.raw(), padded_.raw(), motion_type);
+  ExchangePlan::Motion motion = plan_.start(from.raw(), ghosts_.raw(), motion_type);
   if (plan_.is_local() || empty) {
     motion.finish();
     return detail::run_water_stage(s, rows, columns, motion_type);
   }
-  // While ghosts travel, update the cells that need none of them. Messages are sent from within two cells of
-  // the box's ends only, so this is safe also where `to` is `from`.
+  // While ghosts travel, update the cells that need none of them.
   const auto inner = [&](Range all, int dim) {
     const int axis = layout_.mesh_axis_of(dim);
     if (axis < 0 || layout_.mesh().axis_size(axis) == 1) return all;
@@ -296,13 +311,13 @@ double ShallowWater::step(double until) {
   }
   for (int attempt = 1;; ++attempt) {
     stage(state_, {}, middle_, 0, dt);
-    rate_ = layout_.mesh().comm().all_reduce_value(stage(middle_, state_, middle_, 0.5, dt), ReduceOp::max);
+    rate_ = layout_.mesh().comm().all_reduce_value(stage(middle_, state_, next_, 0.5, dt), ReduceOp::max);
     if (std::isfinite(rate_)) break;
-    if (attempt == kAttempts) fail_at_worst_cell(middle_, dt);
+    if (attempt == kAttempts) fail_at_worst_cell(next_, dt);
     dt /= 2;
     last = false;
   }
-  std::swap(state_, middle_);
+  std::swap(state_, next_);
   time_ = last ? until : time_ + dt;
   last_dt_ = dt;
   ++steps_;

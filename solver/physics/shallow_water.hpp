@@ -146,21 +146,20 @@ class ShallowWater {
     Index wall_columns[2] = {0, 0};  // and columns
   };
 
-  Layout layout_with_channels(Index channels) const;
   void make_bed();
   double fastest() const;
-  // One Runge-Kutta stage: to = keep * old + (1 - keep) * (from + dt L(from)). Returns the rate of `to`,
-  // infinite if it is bad.
+  // One Runge-Kutta stage: to = keep * old + (1 - keep) * (from + dt L(from)); `to` is not `from`. Returns
+  // the rate of `to`, infinite if it is bad.
   double stage(const Tensor& from, const Tensor& old, const Tensor& to, double keep, double dt);
   [[noreturn]] void fail_at_worst_cell(const Tensor& bad, double dt) const;
 
   ShallowWaterOptions options_;
   Layout layout_;
-  ExchangePlan plan_;      // box (1, ny, nx, 3) -> box with two ghost cells around it
-  Tensor state_, middle_;  // (1, ny, nx, 3)
-  Tensor padded_;          // plain (1, ny + 4, nx + 4, 3) of the local box
-  Tensor bed_;             // (1, ny, nx, 1)
-  Tensor padded_bed_;      // plain (1, ny + 4, nx + 4, 1)
+  ExchangePlan plan_;             // box (1, ny, nx, 3) -> two ghost cells around it, as WaterStage wants them
+  Tensor state_, middle_, next_;  // (1, ny, nx, 3): before, between and after the stages of a step
+  Tensor ghosts_;                 // plain
+  Tensor bed_;                    // (1, ny, nx, 1)
+  Tensor padded_bed_;             // plain (1, ny + 4, nx + 4, 1)
   MemoryBlock scratch_;
   Halo halo_;
   double time_ = 0;

@@ -10,15 +10,17 @@ namespace tessera::detail {
 /// Ghost cells on each side of a box.
 inline constexpr Index kWaterGhosts = 2;
 /// Numbers that a time step reads and writes per cell; shallow_water_kernels.cpp counts them.
-inline constexpr int kWaterNumbersMoved = 29;
+inline constexpr int kWaterNumbersMoved = 17;
 
 /// What a Runge-Kutta stage reads and writes, all in device memory, ny x nx being the local box:
 ///
-///     padded (ny + 4, nx + 4, 3)   bed (ny + 4, nx + 4)   old, to (ny, nx, 3)
+///     from, old, to (ny, nx, 3), `to` not `from`      bed (ny + 4, nx + 4)
+///     ghosts: rows below the box and above it (2, nx + 4, 3 each), columns left and right (ny, 2, 3 each)
 ///
-///     to = keep * old + (1 - keep) * (padded + dt L(padded)),  and without `old`, to = padded + dt L(padded)
+///     to = keep * old + (1 - keep) * (from + dt L(from)),  and without `old`, to = from + dt L(from)
 struct WaterStage {
-  const void* padded = nullptr;
+  const void* from = nullptr;
+  const void* ghosts = nullptr;
   const void* bed = nullptr;
   const void* old = nullptr;
   void* to = nullptr;
@@ -36,7 +38,8 @@ struct WaterStage {
   double dry = 0;    // depth
 };
 
-/// Bytes of scratch memory that stages over boxes of ny x nx need.
+/// Bytes of scratch memory that stages over boxes of ny x nx need. What is in it does not matter, but should
+/// be numbers: vectors reach a little beyond a tile's cells, and processors are slow with denormal ones.
 std::size_t water_scratch_bytes(Index ny, Index nx, DType type);
 
 /// Updates the cells of `rows` x `columns` (local indices) and returns the largest (|u| + c) / dx + (|v| + c)
