@@ -8,7 +8,7 @@
 #include "app/progress.hpp"
 #include "app/simulate_deck.hpp"
 #include "io/agree.hpp"
-#include "io/fields/field_writer.hpp"
+#include "io/fields/background_field_writer.hpp"
 
 namespace tessera {
 namespace fs = std::filesystem;
@@ -82,7 +82,7 @@ double step_bytes(const Deck& deck, const ShallowWaterOptions& o) {
 double solver_bytes(const ShallowWaterOptions& o, Shape cells) {
   const double own = static_cast<double>(cells[0]) * static_cast<double>(cells[1]);
   const double padded = own > 0 ? static_cast<double>(cells[0] + 4) * static_cast<double>(cells[1] + 4) : 0;
-  return static_cast<double>(size_of(o.precision)) * (7 * own + 4 * padded) + 3 * 8 * 3 * own;
+  return static_cast<double>(size_of(o.precision)) * (7 * own + 4 * padded) + 5 * 8 * 3 * own;
 }
 
 /// Bytes of ghost cells that a box of h x w cells gets in one time step: two stages, two rows on each cut
@@ -151,28 +151,27 @@ std::vector<double> output_values(const ShallowWater& solver, bool velocity) {
   return values;
 }
 
-/// One trajectory of this rank's group, written step by step.
+/// One trajectory of this rank's group, written step by step while the next step is computed.
 class Simulation {
  public:
-  Simulation(const Run& run, const Plan& plan, const Provenance& from, Index trajectory)
+  Simulation(const Run& run, const Plan& plan, const Provenance& from, Index trajectory, WriterThread& thread)
       : plan_(plan),
         velocity_(run.deck().get<std::string>("output.fields") == "velocity"),
         solver_(plan.water.options, plan.state),
-        writer_(plan.domain.comm_ptr(), file_of(run, plan, trajectory).string(),
-                file_spec(run, plan, solver_, from)) {
+        writer_(thread, file_of(run, plan, trajectory).string(), file_spec(run, plan, solver_, from)) {
     const Box& whole = plan.grid.local_box();
     box_ = {whole[1], whole[2]};
     WaterStartOptions start = plan.water.start;
     start.trajectory = static_cast<std::uint64_t>(trajectory);
     set_initial_state(solver_, start);
     if (!plan.water.options.bathymetry.hills.empty()) {
-      writer_.write_static(0, box_, solver_.bed().to_host<double>().data());
+      writer_.write_static(0, box_, solver_.bed().to_host<double>());
     }
   }
 
   void write_step(Index step) {
     solver_.advance_to(plan_.water.every * static_cast<double>(step));
-    writer_.append(0, solver_.time(), box_, output_values(solver_, velocity_).data());
+    writer_.append(0, solver_.time(), box_, output_values(solver_, velocity_));
     if (step + 1 == plan_.water.steps) writer_.close();
   }
 
@@ -182,7 +181,7 @@ class Simulation {
   const Plan& plan_;
   bool velocity_;
   ShallowWater solver_;
-  FieldWriter writer_;
+  BackgroundFieldWriter writer_;
   Box box_;
 };
 
@@ -220,6 +219,7 @@ bool run_all(const Run& run, const Plan& plan, const std::vector<Index>& todo) {
   const Provenance from = run.provenance(plan.mesh, plan.grid);
   StopControl control(run.world(), run.folder(), run.line().walltime);
   const auto rounds = static_cast<Index>((todo.size() + groups - 1) / groups);
+  WriterThread thread(plan.domain.comm_ptr());
   Progress progress("simulate", rounds * plan.water.steps, run.is_root() && !run.line().quiet);
   for (Index round = 0; round < rounds; ++round) {
     const std::size_t mine = static_cast<std::size_t>(round) * groups + group;
@@ -227,7 +227,7 @@ bool run_all(const Run& run, const Plan& plan, const std::vector<Index>& todo) {
     for (Index step = 0; step < plan.water.steps; ++step) {
       // A group that fails takes the others along, and all of them clear away their unfinished files.
       run_together(*run.world(), [&] {
-        if (step == 0 && mine < todo.size()) simulation.emplace(run, plan, from, todo[mine]);
+        if (step == 0 && mine < todo.size()) simulation.emplace(run, plan, from, todo[mine], thread);
         if (simulation) simulation->write_step(step);
       });
       if (simulation) {

@@ -66,6 +66,9 @@ void check_readable(const std::string& path) {
 bool files_abandoned() {
   return abandoned;
 }
+void abandon_files() {
+  abandoned = true;
+}
 
 FileState::~FileState() {
   if (!parallel || std::uncaught_exceptions() == 0 || !id) return;

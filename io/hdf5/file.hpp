@@ -60,5 +60,7 @@ class File {
 /// True once a parallel file was left open because an exception unwound the stack. HDF5 closes such a file
 /// collectively in MPI_Finalize, where it may wait for ever: end the program without it.
 bool files_abandoned();
+/// Makes that true: for a thread that is left behind inside HDF5.
+void abandon_files();
 
 }  // namespace tessera::hdf5

@@ -133,6 +133,7 @@ Dataset Group::create_dataset(const std::string& name, const DatasetSpec& spec) 
   const Handle space(dims ? H5Screate_simple(dims, extent.data(), most.data()) : H5Screate(H5S_SCALAR),
                      H5Sclose);
   const Handle plist(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_obj_track_times(plist.get(), false);  // the same data give the same bytes
   if (!spec.chunk.empty()) H5Pset_chunk(plist.get(), dims, chunk.data());
   if (spec.deflate > 0) H5Pset_deflate(plist.get(), static_cast<unsigned>(spec.deflate));
   if (spec.fill_nan) {
