@@ -176,7 +176,7 @@ Schema bench_schema() {
         .defaults(std::vector<std::string>{"vit", "convnet"})
         .help("of train-step and predict-step");
     s.integer("repeats").min(0).defaults(Index{0}).help("0: as many as fit into a second, at least 5");
-    s.text("folder").defaults(".").help("where `io` writes its files; they are removed");
+    s.text("folder").defaults(".").help("where io-write and io-read put their files; they are removed");
     s.boolean("comm_stats").defaults(false).help("print each row's communication by operator");
     s.text("save_case")
         .optional()

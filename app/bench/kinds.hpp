@@ -73,7 +73,8 @@ Work make_halo(const Place& place, const Case& c);
 Work make_ring(const Place& place, const Case& c);
 Work make_reduce(const Place& place, const Case& c);
 Work make_stencil(const Place& place, const Case& c);
-Work make_io(const Place& place, const Case& c);
+Work make_io_write(const Place& place, const Case& c);
+Work make_io_read(const Place& place, const Case& c);
 Work make_train_step(const Place& place, const Case& c);
 Work make_predict_step(const Place& place, const Case& c);
 

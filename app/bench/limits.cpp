@@ -103,9 +103,10 @@ double Limits::messages(Index bytes, Pattern pattern) {
               static_cast<double>(bytes) * sent, [&] { return message_body(group_, bytes, pattern); });
 }
 
-double Limits::file(Index bytes, const std::filesystem::path& folder) {
-  return rate(fmt::format("file {}", bytes), 2 * static_cast<double>(bytes),
-              [&] { return plain_file(group_->rank() == 0 ? bytes : 0, folder); });
+double Limits::file(double bytes, Range part, bool uneven, bool reading,
+                    const std::filesystem::path& folder) {
+  return rate(fmt::format("file {} {} {}", bytes, uneven, reading), bytes,
+              [&] { return reading ? plain_read(group_, part, folder) : plain_write(group_, part, folder); });
 }
 
 }  // namespace tessera::bench

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "app/bench/measure.hpp"
+#include "parallel/box.hpp"
 #include "parallel/dtype.hpp"
 
 namespace tessera::bench {
@@ -40,8 +41,9 @@ class Limits {
   double triad();
   /// Payload bytes per second of bare messages of `bytes` each.
   double messages(Index bytes, Pattern pattern);
-  /// Bytes per second of writing a file in `folder`, then reading it, on one rank with plain system calls.
-  double file(Index bytes, const std::filesystem::path& folder);
+  /// Bytes per second of a file of `bytes` in `folder` that all ranks write or read with plain system calls,
+  /// this one its `part`; flushed, or out of the system's cache before (see plain_file.hpp).
+  double file(double bytes, Range part, bool uneven, bool reading, const std::filesystem::path& folder);
 
  private:
   /// The figure of that name: amount of work in one run of `make()`'s body, over its median time.

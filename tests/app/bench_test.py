@@ -31,9 +31,9 @@ class Bench(Program):
             self.assertAlmostEqual(row["fraction"] * row["limit"]["rate"], row["rate"], delta=1e-9 * row["rate"])
 
     def test_operators_solver_and_files(self):
-        result, report = self.bench(2, *OPERATORS, "stencil", "io", "--sizes", "2", "--partition", "even,uneven")
+        result, report = self.bench(2, *OPERATORS, "stencil", "io-write", "io-read", "--sizes", "2", "--partition", "even,uneven")
         rows = report["rows"]
-        self.assertEqual([row["kind"] for row in rows[::3]], [*OPERATORS, "stencil", "io"])
+        self.assertEqual([row["kind"] for row in rows[::3]], [*OPERATORS, "stencil", "io-write", "io-read"])
         for one, even, uneven in zip(rows[::3], rows[1::3], rows[2::3]):
             for row, ranks, partition in (one, 1, "even"), (even, 2, "even"), (uneven, 2, "uneven"):
                 self.check_row(row, ranks)
@@ -44,7 +44,7 @@ class Bench(Program):
             self.assertAlmostEqual(even["efficiency"], even["speed_up"] / 2)
         self.assertEqual(rows[0]["amount"], 2 * 2**3)
         self.assertEqual(rows[3]["amount"], 6 * 9 * 64**2 * 2**2)
-        for kind in [*OPERATORS, "stencil", "io"]:
+        for kind in [*OPERATORS, "stencil", "io-write", "io-read"]:
             self.assertEqual(result.out.count(f"\n  {kind} "), 3, result.out)
         self.assertEqual(os.listdir(self.folder), ["bench.json"])
 
@@ -120,14 +120,14 @@ class Bench(Program):
         refused("unknown kind 'gem': expected gemm | conv", "gem")
         refused("unknown model 'vitt': expected vit | natten", "train-step", "--model", "vitt")
         refused("--ranks: found 3, but there are 2: start with mpirun -n 3", "gemm", "--ranks", "3")
-        refused("io has no precision bf16: expected f32", "io", "--precision", "bf16")
+        refused("io-write has no precision bf16: expected f32", "io-write", "--precision", "bf16")
         refused("--suite takes no kinds: found 'gemm'", "gemm", "--suite")
         refused("--suite goes with --quick, --repeats, --folder and --json, found sizes", "--suite", "--sizes", "4")
         refused("--quick goes with --suite", "gemm", "--quick")
         refused("ring needs two ranks: start with mpirun -n 2", "ring", "--ranks", "1")
         refused("unknown option '--repeat'; nearest name '--repeats'", "gemm", "--repeat", "3")
         # Found out by the ranks that measure, while the other one sleeps.
-        refused("no folder", "io", "--sizes", "1", "--folder", self.path("nowhere"), "--ranks", "1", code=3)
+        refused("no folder", "io-read", "--sizes", "1", "--folder", self.path("nowhere"), "--ranks", "1", code=3)
 
 
 if __name__ == "__main__":
