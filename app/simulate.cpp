@@ -9,6 +9,7 @@
 #include "app/simulate_deck.hpp"
 #include "io/agree.hpp"
 #include "io/fields/background_field_writer.hpp"
+#include "solver/tensor/operator_clock.hpp"
 
 namespace tessera {
 namespace fs = std::filesystem;
@@ -171,6 +172,7 @@ class Simulation {
 
   void write_step(Index step) {
     solver_.advance_to(plan_.water.every * static_cast<double>(step));
+    const OperatorTimer timer("write", false);
     writer_.append(0, solver_.time(), box_, output_values(solver_, velocity_));
     if (step + 1 == plan_.water.steps) writer_.close();
   }

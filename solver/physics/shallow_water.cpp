@@ -5,8 +5,10 @@
 #include <limits>
 #include <utility>
 
+#include "parallel/comm_stats.hpp"
 #include "parallel/error.hpp"
 #include "solver/physics/shallow_water_kernels.hpp"
+#include "solver/tensor/operator_clock.hpp"
 
 namespace tessera {
 namespace {
@@ -15,6 +17,19 @@ using detail::kWaterGhosts;
 
 constexpr const char* kWhere = "shallow_water";
 constexpr int kAttempts = 10;  // a step is halved at most so often before it counts as failed
+
+/// Time and messages of the exchange of ghosts.
+struct HaloScope {
+  CommScope booked{"water halo"};
+  OperatorTimer timer{"water halo", false};
+};
+
+/// The largest rate of all ranks, which limits the time step.
+double fastest_of(Communicator& comm, double rate) {
+  const CommScope booked("water time step");
+  const OperatorTimer timer("water time step", false);
+  return comm.all_reduce_value(rate, ReduceOp::max);
+}
 
 double theta_of(SlopeLimiter limiter) {
   switch (limiter) {
@@ -259,10 +274,21 @@ double ShallowWater::stage(const Tensor& from, const Tensor& old, const Tensor& 
   s.ny = empty ? 0 : layout_.local_shape()[1];
   s.nx = empty ? 0 : layout_.local_shape()[2];
   const Range rows{0, s.ny}, columns{0, s.nx};
-  ExchangePlan::Motion motion = plan_.start(from.raw(), ghosts_.raw(), motion_type);
-  if (plan_.is_local() || empty) {
+  const auto update = [&](Range r, Range c) {
+    const OperatorTimer timer("water tendencies", false);
+    return detail::run_water_stage(s, r, c, motion_type);
+  };
+  ExchangePlan::Motion motion = [&] {
+    const HaloScope scope;
+    return plan_.start(from.raw(), ghosts_.raw(), motion_type);
+  }();
+  const auto receive = [&] {
+    const HaloScope scope;
     motion.finish();
-    return detail::run_water_stage(s, rows, columns, motion_type);
+  };
+  if (plan_.is_local() || empty) {
+    receive();
+    return update(rows, columns);
   }
   // While ghosts travel, update the cells that need none of them.
   const auto inner = [&](Range all, int dim) {
@@ -272,11 +298,11 @@ double ShallowWater::stage(const Tensor& from, const Tensor& old, const Tensor& 
     return Range{lo, std::max(lo, all.hi - kWaterGhosts)};
   };
   const Range y = inner(rows, 1), x = inner(columns, 2);
-  double rate = detail::run_water_stage(s, y, x, motion_type);
-  motion.finish();
+  double rate = update(y, x);
+  receive();
   const std::pair<Range, Range> frame[] = {
       {{0, y.lo}, columns}, {{y.hi, s.ny}, columns}, {y, {0, x.lo}}, {y, {x.hi, s.nx}}};
-  for (const auto& [r, c] : frame) rate = std::max(rate, detail::run_water_stage(s, r, c, motion_type));
+  for (const auto& [r, c] : frame) rate = std::max(rate, update(r, c));
   return rate;
 }
 
@@ -287,7 +313,7 @@ double ShallowWater::fastest() const {
   s.gravity = options_.gravity;
   s.dry = options_.dry_depth;
   const double rate = detail::water_rate(state_.raw(), state_.local_count() / 3, s, options_.precision);
-  return layout_.mesh().comm().all_reduce_value(rate, ReduceOp::max);
+  return fastest_of(layout_.mesh().comm(), rate);
 }
 
 double ShallowWater::step(double until) {
@@ -311,7 +337,7 @@ double ShallowWater::step(double until) {
   }
   for (int attempt = 1;; ++attempt) {
     stage(state_, {}, middle_, 0, dt);
-    rate_ = layout_.mesh().comm().all_reduce_value(stage(middle_, state_, next_, 0.5, dt), ReduceOp::max);
+    rate_ = fastest_of(layout_.mesh().comm(), stage(middle_, state_, next_, 0.5, dt));
     if (std::isfinite(rate_)) break;
     if (attempt == kAttempts) fail_at_worst_cell(next_, dt);
     dt /= 2;

@@ -110,6 +110,16 @@ class Training(Program):
         shares = [float(row[-2]) for row in rows.values() if row and row[-1] == "%"]
         self.assertAlmostEqual(sum(shares), 100, delta=0.05 * len(shares) + 0.001)  # each is rounded to 0.1
 
+    def test_the_profile_of_a_simulation(self):
+        deck = self.write("profiled.yaml", SIMULATION)
+        result = self.run_well(2, "simulate", deck, "-d", "profiled", "--profile", "--comm-stats", "mesh.domain=2")
+        rows = {line[:26].strip(): line[26:].split() for line in result.out.splitlines()}
+        for part in ("water tendencies", "water halo", "water time step", "write", "other", "all"):
+            self.assertIn(part, rows, result.text)
+        self.assertEqual(rows["write"][0], "36")  # three trajectories of twelve steps
+        self.assertRegex(result.out, r"water halo +send")
+        self.assertRegex(result.out, r"water time step +all_reduce")
+
     def test_measured_cut_points_spare_a_slow_rank(self):
         # Wide enough that time goes by the rows that a rank has.
         wide = ("mesh.domain=2", "model.dim=64", "model.patch=1", "train.steps=60")
