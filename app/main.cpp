@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -33,6 +34,8 @@ int run(const CommPtr& world, const std::vector<std::string>& arguments) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
+  // A write past the limit of a file's size is then an error like that of a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   // Kokkos gets its own options only: it would take --help, too.
   std::vector<std::string> arguments;
   std::vector<char*> kokkos{argv[0]};

@@ -141,6 +141,11 @@ FieldFileSpec file_spec(const Run& run, const Plan& plan, const ShallowWater& so
   spec.expected_steps = plan.water.steps;
   spec.type = deck.get<std::string>("output.precision") == "double" ? DType::f64 : DType::f32;
   spec.deflate = deck.get<int>("output.deflate");
+  for (const int dim : {1, 2}) {
+    const Index extent = plan.grid.shape()[dim];
+    spec.cuts.push_back(plan.grid.is_sharded(dim) ? plan.grid.partition(plan.grid.mesh_axis_of(dim))
+                                                  : Partition::even(extent, 1));
+  }
   spec.provenance = from;
   return spec;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <numeric>
 
 #include "io/agree.hpp"
 #include "io/atomic_file.hpp"
@@ -18,10 +19,25 @@ namespace {
 
 constexpr Index kChunkElements = Index{1} << 20;
 
-// (1, [1,] grid..., components...), the leading grid axes halved until a chunk has about a million elements.
-Shape chunk_of(const Shape& shape, int lead, int grid_dims) {
+// The longest extent of chunks that begin at every cut point; all of the axis where that would make chunks of
+// less than an eighth of a part.
+Index aligned_extent(Index extent, const Partition& cuts) {
+  Index divisor = 0;
+  for (const Index cut : cuts.cuts()) {
+    if (cut > 0 && cut < extent) divisor = std::gcd(divisor, cut);
+  }
+  return divisor * 8 >= extent / cuts.parts() && divisor > 0 ? divisor : extent;
+}
+
+// (1, [1,] grid..., components...), aligned with the cut points, the leading grid axes halved until a chunk
+// has about a million elements: halves of an even extent begin at cut points, too.
+Shape chunk_of(const Shape& shape, int lead, const std::vector<Partition>& cuts, int grid_dims) {
   Shape chunk = shape;
   for (int d = 0; d < lead; ++d) chunk[d] = 1;
+  for (std::size_t a = 0; a < cuts.size(); ++a) {
+    Index& extent = chunk[lead + static_cast<int>(a)];
+    extent = aligned_extent(extent, cuts[a]);
+  }
   for (int d = lead; d < lead + grid_dims; ++d) {
     while (count(chunk) > kChunkElements && chunk[d] > 1) chunk[d] = (chunk[d] + 1) / 2;
   }
@@ -60,6 +76,8 @@ struct FieldWriter::Impl {
             "{} trajectories on a grid of {} axes", spec.trajectories, spec.axes.size());
     for (const GridAxis& axis : spec.axes)
       require(!axis.coordinates.empty(), "FieldWriter", "empty axis {}", axis.name);
+    require(spec.cuts.empty() || spec.cuts.size() == spec.axes.size(), "FieldWriter",
+            "{} axes are cut, expected {} or none", spec.cuts.size(), spec.axes.size());
     set.axes = spec.axes;
     times.resize(static_cast<std::size_t>(spec.trajectories));
     allocated_steps = std::max<Index>(spec.expected_steps, 1);
@@ -95,7 +113,7 @@ struct FieldWriter::Impl {
     hdf5::Dataset dataset = group.create_dataset(
         field.name, {.element = spec.type == DType::f64 ? hdf5::Element::f64 : hdf5::Element::f32,
                      .shape = shape,
-                     .chunk = chunk_of(shape, lead, axes),
+                     .chunk = chunk_of(shape, lead, spec.cuts, axes),
                      .deflate = spec.deflate,
                      .growable = true,
                      .fill_nan = true});

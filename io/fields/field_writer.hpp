@@ -8,6 +8,7 @@
 #include "parallel/box.hpp"
 #include "parallel/communicator.hpp"
 #include "parallel/dtype.hpp"
+#include "parallel/partition.hpp"
 
 namespace tessera {
 
@@ -35,9 +36,12 @@ struct FieldFileSpec {
   std::vector<OutputScalar> scalars;
   Index trajectories = 1;
   Index expected_steps = 0;  ///< a hint that spares growing the file; 0 unknown
-  DType type = DType::f32;   ///< f32 or f64, in the file
-  int deflate = 0;           ///< 0 ... 9
-  bool xdmf = true;          ///< write `<path without suffix>.xdmf` too (2-D and 3-D grids)
+  /// Where each axis is cut over the ranks that write: chunks then do not straddle cut points, if those have
+  /// a common divisor to make chunks of. Empty: not known. Files can be read on any partition.
+  std::vector<Partition> cuts = {};
+  DType type = DType::f32;  ///< f32 or f64, in the file
+  int deflate = 0;          ///< 0 ... 9
+  bool xdmf = true;         ///< write `<path without suffix>.xdmf` too (2-D and 3-D grids)
   Provenance provenance;
 };
 

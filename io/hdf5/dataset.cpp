@@ -54,6 +54,18 @@ Dataset::Dataset(std::shared_ptr<const FileState> file, Handle id, std::string p
   element_ = element_of_type(type.get());
 }
 
+Shape Dataset::chunk() const {
+  const Lock lock;
+  const Handle plist(H5Dget_create_plist(id()), H5Pclose);
+  if (H5Pget_layout(plist.get()) != H5D_CHUNKED) return {};
+  Extents extents{};
+  if (H5Pget_chunk(plist.get(), kMaxDims, extents.data()) < 0) fail_hdf5(where(), "cannot read the chunks");
+  Shape chunk;
+  for (int d = 0; d < shape_.size(); ++d)
+    chunk.push_back(static_cast<Index>(extents[static_cast<std::size_t>(d)]));
+  return chunk;
+}
+
 void Dataset::expect_dims(int dims) const {
   if (shape_.size() == dims) return;
   fail(ExitCode::input_file, where(), "dimensions: found {} {}, expected {}", shape_.size(),

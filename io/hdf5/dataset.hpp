@@ -33,6 +33,8 @@ class Dataset : public Object {
 
   const Shape& shape() const { return shape_; }
   Element element() const { return element_; }
+  /// Of a chunked dataset; empty where it is contiguous.
+  Shape chunk() const;
   /// True where the file stores numbers that are exact in float.
   bool is_single() const { return element_ == Element::f32; }
   /// Throws Error(input_file) unless the shape is `expected`; -1 stands for any extent.

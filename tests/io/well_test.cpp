@@ -285,5 +285,35 @@ TEST(Well, FaultsNameFileDatasetAndIndex) {
   }
 }
 
+TEST(FieldWriter, ChunksBeginAtCutPoints) {
+  const SharedFolder folder;
+  FieldFileSpec spec;
+  spec.dataset_name = "cut";
+  for (const auto& [name, extent] : {std::pair{"y", Index{1500}}, {"x", Index{1000}}}) {
+    GridAxis axis{name, "m", {}, {EdgeKind::wall, EdgeKind::wall}};
+    for (Index i = 0; i < extent; ++i) axis.coordinates.push_back(static_cast<double>(i));
+    spec.axes.push_back(axis);
+  }
+  spec.fields = {{"height", "m", 0, true}};
+  const Box box = uneven_box({1500, 1000});
+  const auto chunk_with = [&](std::vector<Partition> cuts) {
+    spec.cuts = std::move(cuts);
+    const std::string path = folder.file("cut.h5");
+    FieldWriter writer(world(), path, spec);
+    writer.append(0, 0.0, box, std::vector<float>(static_cast<std::size_t>(box.volume())).data());
+    writer.close();
+    const hdf5::File file = hdf5::File::open(path, world().get());
+    return file.root().dataset("t0_fields/height").chunk();
+  };
+  const Partition whole({0, 1000});
+  EXPECT_EQ(chunk_with({}), (Shape{1, 1, 750, 1000}));
+  EXPECT_EQ(chunk_with({Partition({0, 900, 900, 1500}), whole}), (Shape{1, 1, 900, 1000}));
+  EXPECT_EQ(chunk_with({Partition({0, 600, 1200, 1500}), Partition({0, 400, 1000})}),
+            (Shape{1, 1, 600, 400}));
+  EXPECT_EQ(chunk_with({Partition({0, 1200, 1500}), whole}), (Shape{1, 1, 600, 1000}));
+  // No common divisor: chunks of single rows would be worse than ones that two ranks share.
+  EXPECT_EQ(chunk_with({Partition({0, 501, 1001, 1500}), whole}), (Shape{1, 1, 750, 1000}));
+}
+
 }  // namespace
 }  // namespace tessera
