@@ -28,7 +28,7 @@ void describe_common(Section& s, Index patch, Index dim, Index depth) {
   s.choice("precision", {"f32", "bf16"})
       .defaults("f32")
       .help(
-          "type of activations and of the factors of products; bf16: half the memory and messages, sums, "
+          "type of activations and of the factors of products; bf16: half the memory of activations; sums, "
           "parameters, their gradients and the optimiser stay f32");
   s.list("padding", SchemaKey::item(KeyType::choice).choices({"edge", "reflect", "periodic"}))
       .single_allowed()

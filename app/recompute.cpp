@@ -44,7 +44,9 @@ RecomputeChoice choose_recompute(const Deck& deck, const TrainingPlan& plan, Com
   if (wish != "auto") return {wish == "blocks"};
   const auto given = deck.find<double>("train.memory");
   const double limit = given ? *given * kGib : share_of_memory(world);
-  const auto needed = static_cast<double>(largest_device_bytes(plan, false));
+  // Agreed on: what the library needs for itself may differ between processors.
+  const double needed =
+      world.all_reduce_value(static_cast<double>(largest_device_bytes(plan, false)), ReduceOp::max);
   const bool blocks = needed > limit;
   return {blocks, fmt::format("{} needed on a rank, {} there: blocks are {}recomputed", bytes_text(needed),
                               bytes_text(limit), blocks ? "" : "not ")};

@@ -147,6 +147,7 @@ Field convolution(Tape& tape, const Field& x, const Window& window, Index out_ch
   ledger.elements(reads.addends + 2 * reads.taps);
   const auto backward = [=, &ledger, want_x = x.node >= 0,
                          inputs = cells_of(ledger, x.cuts) * x.channels](const Storage&) {
+    const Storage kernel_again = want_x ? ledger.rounded_parameter(weights) : nullptr;
     const Storage cotangents = ledger.elements(reads.cut);
     Storage gx, halo_gradient, under_way;
     if (want_x) {
@@ -166,7 +167,7 @@ Field convolution(Tape& tape, const Field& x, const Window& window, Index out_ch
     if (sums_rows) ledger.bytes(kRowAddends * out_channels * static_cast<Index>(sizeof(double)));
     return Grads{gx};
   };
-  y.node = tape.record({x.node}, {reads.split.own_first ? x.storage : nullptr, halo, kernel}, backward);
+  y.node = tape.record({x.node}, {reads.split.own_first ? x.storage : nullptr, halo}, backward);
   return y;
 }
 

@@ -48,9 +48,12 @@ Field linear(Tape& tape, const Field& x, Index out_channels) {
   };
   const Index inputs = rows * x.channels, outputs = rows * out_channels;
   widened(inputs, weights, outputs);
-  y.node = tape.record({x.node}, {x.storage, kernel}, [=, &ledger](const Storage&) {
+  y.node = tape.record({x.node}, {x.storage}, [=, &ledger](const Storage&) {
     const Storage gx = ledger.elements(inputs);
-    widened(outputs, weights, inputs);
+    {
+      const Storage rounded = ledger.rounded_parameter(weights);
+      widened(outputs, weights, inputs);
+    }
     widened(outputs, inputs, 0);
     const Storage gw = ledger.written_parameter_gradient(weights),
                   gb = ledger.written_parameter_gradient(out_channels);

@@ -27,6 +27,7 @@ void ModelConfig::validate() const {
     check(extent >= 1, "grid", fmt::format("found extent {}, expected at least 1", extent));
   for (Index p : patch) check(p >= 1, "patch", fmt::format("found {}, expected at least 1", p));
   check(dim >= 1 && depth >= 0, "dim", "width must be at least 1 and depth at least 0");
+  check(!bf16_products || type == DType::f32, "precision", "bf16 goes with parameters in f32");
   if (architecture == Architecture::convnet) {
     check(dim % norm_groups == 0, "dim",
           fmt::format("found {}, expected a multiple of norm_groups = {}", dim, norm_groups));

@@ -19,20 +19,17 @@ Tensor filled(Random& random, Index count, DType type) {
   return testing::tensor_of(testing::random_values(random, count), Shape{count}, type);
 }
 
-/// Compares a random product, strides and all, with loops.
-void check_gemm(Random& random, DType type, DType out, double tolerance) {
-  Gemm g{.m = pick(random, 0, 9), .n = pick(random, 0, 9), .k = pick(random, 0, 9), .type = type, .out = out};
-  g.transpose_a = pick(random, 0, 1);
-  g.transpose_b = pick(random, 0, 1);
-  g.batch = pick(random, 1, 3);
-  const bool biased = pick(random, 0, 2) == 0;
-  g.accumulate = !biased && pick(random, 0, 1);
-  g.lda = (g.transpose_a ? g.m : g.k) + pick(random, 0, 2);
-  g.ldb = (g.transpose_b ? g.k : g.n) + pick(random, 0, 2);
-  g.ldc = g.n + pick(random, 0, 2);
-  g.stride_a = g.lda * 10;
-  g.stride_b = g.ldb * 10;
-  g.stride_c = g.ldc * 10;
+/// Compares a product with loops; rows are `padding` elements longer than they need to be, matrices of a
+/// batch as far apart as `rows` rows.
+void check_gemm(Random& random, Gemm g, bool biased, Index padding, Index rows, double tolerance) {
+  const DType type = g.type, out = g.out;
+  const auto gap = [&] { return pick(random, 0, padding); };
+  g.lda = (g.transpose_a ? g.m : g.k) + gap();
+  g.ldb = (g.transpose_b ? g.k : g.n) + gap();
+  g.ldc = g.n + gap();
+  g.stride_a = g.lda * rows;
+  g.stride_b = g.ldb * rows;
+  g.stride_c = g.ldc * rows;
   const Tensor a = filled(random, g.stride_a * g.batch + 1, type),
                b = filled(random, g.stride_b * g.batch + 1, type);
   const Tensor c = filled(random, g.stride_c * g.batch + 1, out), bias = filled(random, g.n + 1, out);
@@ -57,15 +54,45 @@ void check_gemm(Random& random, DType type, DType out, double tolerance) {
                                     g.transpose_a, g.transpose_b, name_of(type)));
 }
 
+void check_small_gemm(Random& random, DType type, DType out, double tolerance) {
+  Gemm g{.m = pick(random, 0, 9), .n = pick(random, 0, 9), .k = pick(random, 0, 9), .type = type, .out = out};
+  g.transpose_a = pick(random, 0, 1);
+  g.transpose_b = pick(random, 0, 1);
+  g.batch = pick(random, 1, 3);
+  const bool biased = pick(random, 0, 2) == 0;
+  g.accumulate = !biased && pick(random, 0, 1);
+  check_gemm(random, g, biased, 2, 10, tolerance);
+}
+
+/// Shapes large enough for the library's other kernel: few columns, and wide transposed matrices.
+TEST(Gemm, LargeAgreesWithLoops) {
+  Random random(2);
+  const Gemm shapes[] = {{.m = 150, .n = 64, .k = 129},
+                         {.m = 130, .n = 127, .k = 70, .batch = 2},
+                         {.m = 1100, .n = 33, .k = 40, .transpose_a = true},
+                         {.m = 25, .n = 1040, .k = 50, .transpose_a = true, .batch = 2},
+                         {.m = 150, .n = 64, .k = 129, .transpose_b = true}};
+  for (Gemm g : shapes) {
+    for (const Index padding : {0, 3}) {
+      for (const bool accumulate : {false, true}) {
+        g.accumulate = accumulate;
+        check_gemm(random, g, false, padding, 1100, 1e-6);
+      }
+      g.accumulate = false;
+      check_gemm(random, g, true, padding, 1100, 1e-6);
+    }
+  }
+}
+
 TEST(Gemm, AgreesWithLoops) {
   Random random(1);
   for (int i = 0; i < 60; ++i) {
-    check_gemm(random, DType::f64, DType::f64, 1e-14);
-    check_gemm(random, DType::f32, DType::f32, 1e-6);
+    check_small_gemm(random, DType::f64, DType::f64, 1e-14);
+    check_small_gemm(random, DType::f32, DType::f32, 1e-6);
   }
   for (int i = 0; i < 10; ++i) {
-    check_gemm(random, DType::bf16, DType::f32, 1e-5);
-    check_gemm(random, DType::bf16, DType::bf16, 1e-2);
+    check_small_gemm(random, DType::bf16, DType::f32, 1e-5);
+    check_small_gemm(random, DType::bf16, DType::bf16, 1e-2);
   }
 }
 

@@ -90,9 +90,7 @@ TEST_P(MixedPrecision, IsF32ToTheRoundingOfBf16) {
   EXPECT_GT(error(got.output, want.output), kRounding / 64) << "nothing was rounded";
   const auto parameters = full->parameters();
   for (std::size_t p = 0; p < parameters.size(); ++p) {
-    // Gradients that cancel are lost in the rounding of what they are sums of.
-    if (norm(want.gradients[p]) < 1e-3) continue;
-    EXPECT_LT(error(got.gradients[p], want.gradients[p]), 16 * kRounding) << parameters[p].name;
+    EXPECT_LT(error(got.gradients[p], want.gradients[p]), 8 * kRounding) << parameters[p].name;
   }
 }
 
@@ -101,15 +99,17 @@ TEST_P(MixedPrecision, ManyRanksEqualOne) {
   const MeshAxis axes[] = {{"ddp", 1}, {"domain", -1}};
   const Mesh mesh(world(), axes);
   const std::string name = "domain";
+  // Sums of another order round to another bf16 now and then; halos of convolutions are added to what has
+  // been rounded already.
+  const double tolerance = (GetParam() == Architecture::convnet ? 2 : 0.1) * kRounding;
   Random random(7);
   for (const Cuts kind : {Cuts::even, Cuts::uneven, Cuts::empty}) {
     const Partition rows = random_cuts(random, kRows, world()->size(), kind);
     const Layout layout(mesh.sub({&name, 1}), {Shard(1)}, field_shape(), {rows});
     const Outcome got = pass(*make_model(small(GetParam(), true), 1), mesh, layout);
-    EXPECT_LT(error(got.output, want.output), 4 * kRounding) << to_string(rows);
+    EXPECT_LT(error(got.output, want.output), tolerance) << to_string(rows);
     for (std::size_t p = 0; p < want.gradients.size(); ++p) {
-      if (norm(want.gradients[p]) < 1e-3) continue;
-      EXPECT_LT(error(got.gradients[p], want.gradients[p]), 16 * kRounding) << p << ", " << to_string(rows);
+      EXPECT_LT(error(got.gradients[p], want.gradients[p]), tolerance) << p << ", " << to_string(rows);
     }
   }
 }

@@ -84,7 +84,9 @@ void for_each_tile(const Problem& p, Index b, Index h, const Positions& keys, co
 }
 
 template <typename Body>
-void for_each_head(const Problem& p, const Body& body) {
+void for_each_head(const Problem& p, const Positions& keys, const Body& body) {
+  if (p.queries.size() == 0 || keys.size() == 0) return;
+  if (p.causal && keys.host.front() > p.queries.host.back()) return;  // all hidden
   for (Index b = 0; b < p.batch; ++b) {
     for (Index h = 0; h < p.heads; ++h) body(b, h);
   }
@@ -235,7 +237,7 @@ void attend(const Problem& p, const T* q, const Positions& keys, const T* k, con
   const Scorer<A> scorer = scorer_of<A>(p, keys);
   const DeviceArray<A> scores(std::min(kQueryTile, nq) * std::min(kKeyTile, nk));
   const Head<T> q_head(p, nq, p.d, q), k_head(p, nk, p.d, k), v_head(p, nk, p.dv, v);
-  for_each_head(p, [&](Index b, Index h) {
+  for_each_head(p, keys, [&](Index b, Index h) {
     for (const Head<T>* head : {&q_head, &k_head, &v_head}) head->load_head(b, h);
     A* out = state.out.data() + (b * p.heads + h) * nq * p.dv;
     for_each_tile(p, b, h, keys, [&](const Tile& t) {
@@ -292,7 +294,7 @@ void attend_backward(const Problem& p, const BackwardInputs<T>& in, const Positi
   const DeviceArray<A> scores(area), gradients(area);
   const Head<T> q_head(p, nq, p.d, in.q), gout_head(p, nq, p.dv, in.gout), k_head(p, nk, p.d, k),
       v_head(p, nk, p.dv, v);
-  for_each_head(p, [&](Index b, Index h) {
+  for_each_head(p, keys, [&](Index b, Index h) {
     for (const Head<T>* head : {&q_head, &gout_head, &k_head, &v_head}) head->load_head(b, h);
     const Index of_head = b * p.heads + h;
     for_each_tile(p, b, h, keys, [&](const Tile& t) {

@@ -75,15 +75,17 @@ Tensor used(const Tensor& parameter, DType type) {
 
 Tensor run(const OperatorCall& call, const Window& window, Index out_channels, Index groups) {
   const Tensor x = call.on_mesh(0), &weight = call[1], &bias = call[2];
-  const Tensor kernel = used(weight, x.dtype());
   const auto split = SplitConv::of(x, window, out_channels, groups, weight.dtype());
-  auto [y, halo] = split->forward(x, kernel, used(bias, x.dtype()));
+  auto [y, halo] = split->forward(x, used(weight, x.dtype()), used(bias, x.dtype()));
   const SplitConv::Wanted wanted{x.requires_grad(), weight.requires_grad() ? weight : Tensor(),
                                  bias && bias.requires_grad() ? bias : Tensor()};
   const Tensor kept_x = wanted.weight && split->reads_own() ? x.as_plain() : Tensor(),
                kept_halo = wanted.weight ? halo : Tensor();
-  record(call.name(), {x, weight, bias}, y,
-         [=](const Tensor& gy) { return split->backward(gy, kept_x, kept_halo, kernel, wanted); });
+  record(call.name(), {x, weight, bias}, y, [=, w = weight.detach()](const Tensor& gy) {
+    // Rounded once more instead of kept.
+    const Tensor kernel = wanted.x ? used(w, gy.dtype()) : Tensor();
+    return split->backward(gy, kept_x, kept_halo, kernel, wanted);
+  });
   return y;
 }
 

@@ -25,7 +25,8 @@ Gemm with_tight_strides(Gemm g) {
 /// Dense f32 products for which the matmul primitive beats sgemm, which copies its operands first: those of
 /// few columns, and those of transposed wide matrices. Measured with oneDNN 2.6 on AVX-512.
 bool matmul_is_faster(const Gemm& g, bool has_bias) {
-  if (has_bias || g.transpose_b || g.ldb != g.n || g.ldc != g.n) return false;
+  constexpr Index least = Index{1} << 20;  // multiply-adds that are worth a primitive's call
+  if (g.m * g.n * g.k < least || has_bias || g.transpose_b || g.ldb != g.n || g.ldc != g.n) return false;
   return g.transpose_a ? std::max(g.m, g.n) >= 1024 : g.n <= 128;
 }
 
@@ -72,7 +73,9 @@ void gemm_widened(const Gemm& g, const bfloat16* a, const bfloat16* b, void* c, 
   const auto floats = [](Index n) {
     return MemoryBlock(MemorySpace::device, static_cast<std::size_t>(n) * sizeof(float));
   };
-  const MemoryBlock wide_a = floats(g.m * g.k), wide_b = floats(g.n * g.k);
+  const bool narrows = g.out != DType::f32;
+  const MemoryBlock wide_a = floats(g.m * g.k), wide_b = floats(g.n * g.k),
+                    wide_c = floats(narrows ? g.m * g.n : 0), wide_bias = floats(narrows && bias ? g.n : 0);
   Gemm wide{.m = g.m, .n = g.n, .k = g.k, .transpose_a = g.transpose_a, .transpose_b = g.transpose_b};
   wide.accumulate = g.accumulate;
   wide = with_tight_strides(wide);
@@ -81,13 +84,12 @@ void gemm_widened(const Gemm& g, const bfloat16* a, const bfloat16* b, void* c, 
   for (Index i = 0; i < g.batch; ++i) {
     if (i == 0 || g.stride_a != 0) convert_rows(a_rows, a_columns, fa, a_columns, a + i * g.stride_a, g.lda);
     if (i == 0 || g.stride_b != 0) convert_rows(b_rows, b_columns, fb, b_columns, b + i * g.stride_b, g.ldb);
-    if (g.out == DType::f32) {
+    if (!narrows) {
       wide.ldc = g.ldc;
       gemm_f32(wide, fa, fb, static_cast<float*>(c) + i * g.stride_c, static_cast<const float*>(bias));
       continue;
     }
     auto* narrow_c = static_cast<bfloat16*>(c) + i * g.stride_c;
-    const MemoryBlock wide_c = floats(g.m * g.n), wide_bias = floats(bias ? g.n : 0);
     auto* fc = static_cast<float*>(wide_c.data());
     auto* fbias = bias ? static_cast<float*>(wide_bias.data()) : nullptr;
     if (bias) convert_rows(1, g.n, fbias, g.n, static_cast<const bfloat16*>(bias), g.n);
@@ -223,12 +225,13 @@ void gemm(const Gemm& spec, const void* a, const void* b, void* c, const void* b
     return gemm_reference(g, static_cast<const double*>(a), static_cast<const double*>(b),
                           static_cast<double*>(c), static_cast<const double*>(bias));
   }
-  if (g.type == DType::f32 && !matmul_is_faster(g, bias != nullptr)) {
+  if (g.type == DType::f32) {
     require(g.out == DType::f32, "gemm", "found f32 operands and a result in {}", name_of(g.out));
+    if (matmul_is_faster(g, bias != nullptr)) return gemm_onednn(g, a, b, c, bias);
     return gemm_f32(g, static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(c),
                     static_cast<const float*>(bias));
   }
-  if (g.type == DType::f32 || onednn::multiplies_bf16_faster()) return gemm_onednn(g, a, b, c, bias);
+  if (onednn::multiplies_bf16_faster()) return gemm_onednn(g, a, b, c, bias);
   gemm_widened(g, static_cast<const bfloat16*>(a), static_cast<const bfloat16*>(b), c, bias);
 }
 

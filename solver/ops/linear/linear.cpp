@@ -155,8 +155,8 @@ Tensor linear(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in
   const Local l = measure(x, weight, y);
 
   const DType type = x.dtype();
-  const Tensor weight_used = weight.dtype() == type ? weight.detach() : weight.detach().to(type);
-  const Tensor bias_used = !bias || bias.dtype() == type ? bias : bias.detach().to(type);
+  const Tensor weight_used = weight.detach().to(type);
+  const Tensor bias_used = bias ? bias.detach().to(type) : bias;
   const bool bias_is_local = bias && bias.is_shard();
   const void* bias_data = bias && rule.adds_bias ? at(bias_used, bias_is_local ? 0 : l.bias_first) : nullptr;
   const Gemm forward{.m = l.rows,
@@ -176,25 +176,26 @@ Tensor linear(const Tensor& x_in, const Tensor& weight_in, const Tensor& bias_in
   const DType w_type = weight.dtype(), b_type = bias ? bias.dtype() : type;
   // The product's type, unless the weight is kept in f32 beside bf16 activations.
   const DType dw_type = type == DType::bf16 && w_type == DType::f32 ? w_type : type;
-  record("linear", inputs, y, [=, x = x.detach(), w = weight_used, x_shape = x.shape()](const Tensor& gy) {
-    Gradients grads(n_inputs);
-    if (want_x) {
-      grads[0] = Tensor::empty(rule.dx, x_shape, type);
-      gemm({.m = l.rows, .n = l.in, .k = l.out, .ldb = l.weight_columns, .type = type, .out = type}, gy.raw(),
-           at(w, l.first), grads[0].raw());
-    }
-    if (want_w) {
-      grads[1] = contribution_storage(weight, rule.dw, dw_type);
-      gemm({.m = l.out, .n = l.in, .k = l.rows, .transpose_a = true, .type = type, .out = dw_type}, gy.raw(),
-           x.raw(), grads[1].raw());
-      if (w_type != dw_type) grads[1] = grads[1].to(w_type);
-    }
-    if (want_b) {
-      grads[2] = contribution_storage(bias, rule.db, b_type);
-      sum_rows(l.rows, l.out, type, gy.raw(), b_type, grads[2].raw());
-    }
-    return grads;
-  });
+  record("linear", inputs, y,
+         [=, x = x.detach(), w = weight.detach(), x_shape = x.shape()](const Tensor& gy) {
+           Gradients grads(n_inputs);
+           if (want_x) {
+             grads[0] = Tensor::empty(rule.dx, x_shape, type);
+             gemm({.m = l.rows, .n = l.in, .k = l.out, .ldb = l.weight_columns, .type = type, .out = type},
+                  gy.raw(), at(w.to(type), l.first), grads[0].raw());  // rounded once more instead of kept
+           }
+           if (want_w) {
+             grads[1] = contribution_storage(weight, rule.dw, dw_type);
+             gemm({.m = l.out, .n = l.in, .k = l.rows, .transpose_a = true, .type = type, .out = dw_type},
+                  gy.raw(), x.raw(), grads[1].raw());
+             if (w_type != dw_type) grads[1] = grads[1].to(w_type);
+           }
+           if (want_b) {
+             grads[2] = contribution_storage(bias, rule.db, b_type);
+             sum_rows(l.rows, l.out, type, gy.raw(), b_type, grads[2].raw());
+           }
+           return grads;
+         });
   return y;
 }
 

@@ -16,8 +16,9 @@ dnnl::memory::dims dims(const Shape& shape);
 /// kernels.
 bool supports(DType type);
 /// Whether this processor multiplies bf16 faster than f32: some have the instructions at half the rate of
-/// f32's, and then bf16 operands are better widened. Measured once; the environment's TESSERA_BF16=native or
-/// widened decides instead.
+/// f32's, or not at all, and then bf16 operands are better widened. Measured at the first call; the
+/// environment's TESSERA_BF16=native or widened decides instead. Ranks that answer differently get results
+/// that differ in rounding. Throws (usage) where `native` is asked for and not there.
 bool multiplies_bf16_faster();
 
 }  // namespace tessera::onednn
