@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 
 from harness import Program, Slowed, kill, main, rank_process, wait_for
 
@@ -146,6 +147,35 @@ class Training(Program):
         self.run_well(3, "train", deck, "mesh.ddp=1", "mesh.domain=3", "train.accumulate=2", "train.steps=60",
                       "train.schedule.decay=none", "-d", "a", "-r", "latest", "--quiet")
         self.assert_close(self.history("a"), self.history("b"), 1e-3)
+
+    def test_bf16_products_train_like_f32(self):
+        one = ("train.accumulate=2", "mesh.ddp=1", "mesh.domain=1")
+        two = ("train.accumulate=2", "mesh.ddp=1", "mesh.domain=2", "mesh.partition={type: weights, weights: [3, 1]}")
+        bf16 = ("model.precision=bf16", "checkpoint.every=50")
+        for model in ("vit", "convnet"):
+            self.train(f"{model}_f32", 1, *one, model=model)
+            self.train(f"{model}_one", 1, *one, *bf16, model=model)
+            self.train(f"{model}_two", 2, *two, *bf16, model=model)
+            self.assertNotEqual(self.history(f"{model}_one"), self.history(f"{model}_f32"))
+            for key in ("loss", "valid_loss"):
+                self.assert_close(self.history(f"{model}_one", key), self.history(f"{model}_f32", key), 2e-2)
+                self.assert_close(self.history(f"{model}_two", key), self.history(f"{model}_one", key), 1e-2)
+        deck = self.write("predict.yaml", "predict: {run: vit_two, split: valid, starts: 3, steps: 2}")
+        self.run_well(2, "predict", deck, "-d", "forecast", "--quiet")
+        deck = self.write("vit.yaml", training("vit"))  # the weights are f32: any precision goes on from them
+        self.run_well(2, "train", deck, *two, "model.precision=f32", "train.steps=104", "-d", "vit_two", "-r", "latest", "--quiet")
+        self.assertEqual(max(self.history("vit_two")), 104)
+
+    def test_ranks_that_multiply_bf16_differently_recompute_alike(self):
+        deck = self.write("convnet.yaml", training("convnet"))
+        of_rank = [["-n", "1", "-x", f"TESSERA_BF16={way}", self.program, "train", deck, "mesh.domain=2", "model.precision=bf16",
+                    "train.steps=3", "train.recompute=auto", f"train.memory={memory}", "-d", f"mixed_{memory}", "--quiet"]
+                   for memory in (0.000276, 0.000282, 0.000288) for way in ("native", "widened")]
+        for first, second in zip(of_rank[::2], of_rank[1::2]):
+            result = subprocess.run(["mpirun", *first, ":", *second], cwd=self.folder, capture_output=True, text=True, timeout=60)
+            if "no instructions for bf16" in result.stderr:
+                self.skipTest("this processor has no instructions for bf16")
+            self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_numerical_failures_follow_the_policy(self):
         deck = self.write("convnet.yaml", training("convnet"))
