@@ -141,13 +141,13 @@ int suite_command(const CommPtr& world, const CommandLine& line, const Deck& opt
   Runner runner(world, runner_options);
   const SuiteResult result = run_suite(runner, quick);
   run_on_root(*world, [&] {
-    if (const auto json = options.find<std::string>("json"))
-      write_text_atomically(*json, json_text(result.rows, world->size(), result.figures));
     if (!line.quiet)
       std::fputs((machine_text(world->size()) + "\n" +
                   (quick ? "small sizes: the figures say nothing\n" : "") + figures_text(result.figures))
                      .c_str(),
                  stdout);
+    if (const auto json = options.find<std::string>("json"))
+      write_text_atomically(*json, json_text(result.rows, world->size(), result.figures));
   });
   return static_cast<int>(ExitCode::done);
 }
@@ -215,14 +215,13 @@ int bench_command(const CommPtr& world, const CommandLine& line) {
   }
   run_on_root(*world, [&] {
     const auto json = options.find<std::string>("json"), picture = options.find<std::string>("plot");
-    if (json) write_text_atomically(*json, json_text(rows, world->size()));
-    if (picture) write_plot(rows, *picture);
-    if (line.quiet) return;
     std::string text = machine_text(world->size()) + "\n" + table_text(rows);
     for (const Row& row : rows) {
       if (!row.communication.empty()) text += "\n" + table_text({row}) + row.communication;
     }
-    std::fputs(text.c_str(), stdout);
+    if (!line.quiet) std::fputs(text.c_str(), stdout);
+    if (json) write_text_atomically(*json, json_text(rows, world->size()));
+    if (picture) write_plot(rows, *picture);
   });
   return static_cast<int>(ExitCode::done);
 }

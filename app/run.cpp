@@ -201,10 +201,26 @@ void remove_numbered_outputs(const fs::path& folder, std::string_view stem) {
   for (const fs::path& file : doomed) fs::remove(file, error);
 }
 
+namespace {
+
+/// The lock of a folder whose run is to go on; none where nothing is written.
+std::unique_ptr<RunLock> lock_to_restart(Communicator& world, const CommandLine& line,
+                                         const fs::path& folder) {
+  std::unique_ptr<RunLock> lock;
+  if (!line.restart || line.dry_run) return lock;
+  run_on_root(world, [&] {
+    if (fs::is_directory(folder)) lock = std::make_unique<RunLock>(folder);
+  });
+  return lock;
+}
+
+}  // namespace
+
 Run::Run(CommPtr world, CommandLine line, const Schema& schema, Resume resume)
     : world_(std::move(world)),
       line_(std::move(line)),
       folder_(path_from_root(*world_, [this] { return run_folder(line_); })),
+      lock_(lock_to_restart(*world_, line_, folder_)),
       restart_from_(restart_folder(*world_, line_, folder_, resume)),
       given_(deck_from_root(*world_, line_.deck_path)),
       deck_(read_layers(*world_, line_, schema, given_, folder_, restart_from_)) {}
@@ -212,7 +228,7 @@ Run::Run(CommPtr world, CommandLine line, const Schema& schema, Resume resume)
 void Run::open_folder() {
   run_on_root(*world_, [this] {
     const bool there = fs::is_directory(folder_);
-    if (there) lock_ = std::make_unique<RunLock>(folder_);
+    if (there && !lock_) lock_ = std::make_unique<RunLock>(folder_);
     const bool empty = there ? holds_nothing(folder_) : !fs::exists(folder_);
     const bool continues = is_restart() && fs::exists(folder_ / kResolved);
     if (!empty && !continues && !line_.force) {

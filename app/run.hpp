@@ -72,10 +72,11 @@ class Run {
   CommPtr world_;
   CommandLine line_;
   std::filesystem::path folder_;
+  std::unique_ptr<RunLock>
+      lock_;  ///< on rank 0; before a checkpoint is chosen, which a run at work would outdate
   std::optional<std::filesystem::path> restart_from_;
   DeckText given_;
   Deck deck_;
-  std::unique_ptr<RunLock> lock_;  ///< on rank 0
 };
 
 /// Deletes `<stem><number>.hdf5` and `.xdmf` of an earlier run of the same command, which readers of the

@@ -55,7 +55,8 @@ RunLock::RunLock(const std::filesystem::path& folder) : path_(folder / kName) {
            "another run works in this folder ({}): wait for its end, or choose another folder with -d",
            owner.empty() ? "unknown process" : owner);
     }
-    if (is_named(file_, path_)) break;
+    locked_ = is_named(file_, path_);
+    if (locked_) break;
     close(file_);  // its last owner removed it meanwhile
   }
   const std::string owner = fmt::format("process {} on {}\n", getpid(), host_name());
@@ -68,7 +69,7 @@ RunLock::RunLock(const std::filesystem::path& folder) : path_(folder / kName) {
 }
 
 RunLock::~RunLock() {
-  unlink(path_.c_str());  // while locked: nobody else can have taken it
+  if (locked_) unlink(path_.c_str());  // while locked: nobody else can have taken it
   close(file_);
 }
 

@@ -21,6 +21,7 @@ class RunLock {
  private:
   std::filesystem::path path_;
   int file_ = -1;
+  bool locked_ = false;  ///< false where the file system has no locks
 };
 
 /// Name of this machine.

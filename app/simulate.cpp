@@ -179,8 +179,10 @@ class Simulation {
     solver_.advance_to(plan_.water.every * static_cast<double>(step));
     const OperatorTimer timer("write", false);
     writer_.append(0, solver_.time(), box_, output_values(solver_, velocity_));
-    if (step + 1 == plan_.water.steps) writer_.close();
   }
+
+  /// Waits for the file; to be called once all ranks have written all steps.
+  void close() { writer_.close(); }
 
   const ShallowWater& solver() const { return solver_; }
 
@@ -226,7 +228,9 @@ bool run_all(const Run& run, const Plan& plan, const std::vector<Index>& todo) {
   const Provenance from = run.provenance(plan.mesh, plan.grid);
   StopControl control(run.world(), run.folder(), run.line().walltime);
   const auto rounds = static_cast<Index>((todo.size() + groups - 1) / groups);
-  WriterThread thread(plan.domain.comm_ptr());
+  // The first step brings three jobs: none of them may wait for a rank that fails before it brings its own.
+  constexpr std::size_t waiting = 2;
+  WriterThread thread(plan.domain.comm_ptr(), waiting);
   Progress progress("simulate", rounds * plan.water.steps, run.is_root() && !run.line().quiet);
   for (Index round = 0; round < rounds; ++round) {
     const std::size_t mine = static_cast<std::size_t>(round) * groups + group;
@@ -237,6 +241,11 @@ bool run_all(const Run& run, const Plan& plan, const std::vector<Index>& todo) {
         if (step == 0 && mine < todo.size()) simulation.emplace(run, plan, from, todo[mine], thread);
         if (simulation) simulation->write_step(step);
       });
+      if (step + 1 == plan.water.steps) {
+        run_together(*run.world(), [&] {
+          if (simulation) simulation->close();
+        });
+      }
       if (simulation) {
         progress.update(round * plan.water.steps + step + 1,
                         {{"trajectory", std::to_string(todo[mine])},

@@ -10,14 +10,14 @@ namespace tessera {
 /// Runs jobs that write files on a thread of its own, one after the other in the order of submission, while
 /// the caller computes. All ranks of `group` submit the same jobs in the same order; each begins once all
 /// ranks have come to it and may be collective over comm(), a group of the thread's own: its messages cannot
-/// meet those of the solver. A
-/// process must not have two of them with collective jobs, nor call HDF5 collectively beside one: HDF5 runs
-/// one call at a time, and two ranks could wait in different ones.
+/// meet those of the solver. A process must not have two of them with collective jobs, nor call HDF5
+/// collectively beside one: HDF5 runs one call at a time, and two ranks could wait in different ones.
 ///
 /// An error in a job on any rank ends the work on all: later jobs are dropped, and the next submit() or
-/// drain() throws it. Ranks may meet it at different ones, so call them within run_together(). A thread that
-/// is given up while an exception unwinds the stack drops what waits; if the job that runs does not end
-/// within seconds, because other ranks do not take part any more, it is left behind and
+/// drain() throws it. Ranks may meet it at different ones, so call them within run_together(); drain() in one
+/// of its own, once it is agreed that all ranks have submitted what they should: it waits for ranks that have
+/// not. A thread that is given up while an exception unwinds the stack drops what waits; if the job that runs
+/// does not end within seconds, because other ranks do not take part any more, it is left behind and
 /// hdf5::files_abandoned() becomes true.
 class WriterThread {
  public:

@@ -111,7 +111,10 @@ class Suite {
   void scaling() {
     speed_up("domain=2 against 1, ViT, 4096 tokens", "vit", 512, false, 1.85);
     speed_up("domain=2 against 1, ViT, 1024 tokens", "vit", 256, false, 1.6);
+    speed_up("domain=2 against 1, ViT, 64 tokens", "vit", 64, false, 1);
+    speed_up("domain=2 against 1, ViT, 16 tokens", "vit", 32, false, 1);
     speed_up("domain=2 against 1, ConvNet 512^2", "convnet", 512, false, 1.9);
+    speed_up("domain=2 against 1, ConvNet 32^2", "convnet", 32, false, 1);
     speed_up("ddp=2 against one rank, ViT, same work each", "vit", 256, true, 0.95);
   }
 

@@ -1,6 +1,12 @@
 #include "io/fields/field_writer.hpp"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <numeric>
@@ -18,6 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr Index kChunkElements = Index{1} << 20;
+constexpr Index kHeaderBytes = Index{1} << 20;  // for what is not fields
 
 // The longest extent of chunks that begin at every cut point; all of the axis where that would make chunks of
 // less than an eighth of a part.
@@ -29,8 +36,17 @@ Index aligned_extent(Index extent, const Partition& cuts) {
   return divisor * 8 >= extent / cuts.parts() && divisor > 0 ? divisor : extent;
 }
 
-// (1, [1,] grid..., components...), aligned with the cut points, the leading grid axes halved until a chunk
-// has about a million elements: halves of an even extent begin at cut points, too.
+// The largest proper divisor; 1 of a prime.
+Index divided(Index extent) {
+  for (Index factor = 2; factor * factor <= extent; ++factor) {
+    if (extent % factor == 0) return extent / factor;
+  }
+  return 1;
+}
+
+// (1, [1,] grid..., components...), aligned with the cut points, the leading grid axes divided until a chunk
+// has about a million elements: parts of equal size begin at cut points, too. Axes that are not cut are
+// halved.
 Shape chunk_of(const Shape& shape, int lead, const std::vector<Partition>& cuts, int grid_dims) {
   Shape chunk = shape;
   for (int d = 0; d < lead; ++d) chunk[d] = 1;
@@ -39,9 +55,36 @@ Shape chunk_of(const Shape& shape, int lead, const std::vector<Partition>& cuts,
     extent = aligned_extent(extent, cuts[a]);
   }
   for (int d = lead; d < lead + grid_dims; ++d) {
-    while (count(chunk) > kChunkElements && chunk[d] > 1) chunk[d] = (chunk[d] + 1) / 2;
+    const bool aligned = chunk[d] < shape[d];
+    while (count(chunk) > kChunkElements && chunk[d] > 1) {
+      const Index smaller = aligned ? divided(chunk[d]) : (chunk[d] + 1) / 2;
+      if (8 * smaller < chunk[d]) break;  // slivers: rather large chunks
+      chunk[d] = smaller;
+    }
   }
   return chunk;
+}
+
+// Blocks of the disk for a file of so many bytes, as long as it is no larger. MPI-IO ranks whose neighbour
+// meets a full disk in the middle of a collective write wait for it, so it has to be met before. File systems
+// that cannot reserve leave it at that.
+void reserve_blocks(const std::string& path, Index bytes) {
+  const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;  // HDF5 has created it: it says itself what is wrong
+  int failed = fallocate(file, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  close(file);
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && static_cast<rlim_t>(bytes) > limit.rlim_cur) failed = EFBIG;
+  if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG)
+    fail(ExitCode::input_file, path, "no room for {:.1f} MiB: {}", static_cast<double>(bytes) / (1 << 20),
+         std::strerror(failed));
+}
+
+// Elements of a dataset on the disk: whole chunks.
+Index stored_elements(const Shape& shape, const Shape& chunk) {
+  Index n = 1;
+  for (int d = 0; d < shape.size(); ++d) n *= (shape[d] + chunk[d] - 1) / chunk[d] * chunk[d];
+  return n;
 }
 
 struct StoredField {
@@ -85,12 +128,38 @@ struct FieldWriter::Impl {
     open = true;
     hdf5::Group root = file.root();
     write_well_header(root, spec);
+    reserve_disk(allocated_steps);
     for (int order = 0; order <= 2; ++order) {
       hdf5::Group group = root.group(well_group(order));
       for (const OutputField& field : spec.fields) {
         if (field.order == order) add_field(group, field);
       }
     }
+  }
+
+  // (trajectories, [steps,] grid..., components...)
+  Shape shape_of(const OutputField& field, Index steps) const {
+    Shape shape{spec.trajectories};
+    if (field.time_varying) shape.push_back(steps);
+    for (const Index extent : set.grid()) shape.push_back(extent);
+    for (int i = 0; i < field.order; ++i) shape.push_back(static_cast<Index>(spec.axes.size()));
+    return shape;
+  }
+  Shape chunk_of_field(const OutputField& field, const Shape& shape) const {
+    return chunk_of(shape, field.time_varying ? 2 : 1, spec.cuts, static_cast<int>(spec.axes.size()));
+  }
+
+  // Of compressed fields it is not known how much they need.
+  void reserve_disk(Index steps) {
+    if (spec.deflate > 0) return;
+    Index elements = 0;
+    for (const OutputField& field : spec.fields) {
+      const Shape shape = shape_of(field, steps);
+      elements += stored_elements(shape, chunk_of_field(field, shape));
+    }
+    run_on_root(*comm, [&] {
+      reserve_blocks(partial(), elements * static_cast<Index>(size_of(spec.type)) + kHeaderBytes);
+    });
   }
 
   void add_field(hdf5::Group& group, const OutputField& field) {
@@ -104,16 +173,11 @@ struct FieldWriter::Impl {
   }
 
   hdf5::Dataset make_dataset(hdf5::Group& group, const OutputField& field) {
-    const auto axes = static_cast<int>(spec.axes.size());
-    Shape shape{spec.trajectories};
-    if (field.time_varying) shape.push_back(allocated_steps);
-    const int lead = shape.size();
-    for (const Index extent : set.grid()) shape.push_back(extent);
-    for (int i = 0; i < field.order; ++i) shape.push_back(axes);
+    const Shape shape = shape_of(field, allocated_steps);
     hdf5::Dataset dataset = group.create_dataset(
         field.name, {.element = spec.type == DType::f64 ? hdf5::Element::f64 : hdf5::Element::f32,
                      .shape = shape,
-                     .chunk = chunk_of(shape, lead, spec.cuts, axes),
+                     .chunk = chunk_of_field(field, shape),
                      .deflate = spec.deflate,
                      .growable = true,
                      .fill_nan = true});
@@ -131,7 +195,9 @@ struct FieldWriter::Impl {
   // Grows the time axis by half, so that a long run resizes seldom.
   void reserve(Index steps) {
     if (steps <= allocated_steps) return;
-    resize(spec.trajectories, std::max(steps, allocated_steps + allocated_steps / 2));
+    const Index more = std::max(steps, allocated_steps + allocated_steps / 2);
+    reserve_disk(more);
+    resize(spec.trajectories, more);
   }
 
   void resize(Index trajectories, Index steps) {

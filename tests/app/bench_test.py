@@ -99,7 +99,7 @@ class Bench(Program):
         result, report = self.bench(1, "--suite", "--quick", "--quiet")
         self.assertEqual(result.out, "")
         self.assertEqual([figure["figure"] for figure in report["figures"]], [figure["figure"] for figure in figures])
-        self.assertEqual(len([f for f in report["figures"] if "needs more ranks" in f["measured"]]), 5)
+        self.assertEqual(len([f for f in report["figures"] if "needs more ranks" in f["measured"]]), 8)
 
     def test_saves_what_a_training_step_starts_with(self):
         self.bench(2, "train-step", "--sizes", "16", "--model", "convnet", "--partition", "ddp", "--ranks", "2",

@@ -81,12 +81,14 @@ class Failures(Program):
             resource.setrlimit(resource.RLIMIT_FSIZE, (32 << 20, 32 << 20))
 
         deck = self.write("simulate.yaml", SIMULATION.replace("STEPS", "40"))
-        command = ["mpirun", "-n", "2", self.program, "simulate", deck, "-d", "run", "--quiet", "simulate.grid=[512, 512]"]
-        end = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False,
-                             preexec_fn=limit_files)
-        self.assertEqual(end.returncode, 3, end.stderr)
-        self.assertIn("trajectory_00000.hdf5", end.stderr)
-        self.assertEqual(os.listdir(self.path("run", "data", "train")), [])
+        for ranks in (2, 3):
+            run = f"run{ranks}"
+            command = ["mpirun", "-n", str(ranks), self.program, "simulate", deck, "-d", run, "--quiet", "simulate.grid=[512, 512]"]
+            end = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False,
+                                 preexec_fn=limit_files)
+            self.assertEqual(end.returncode, 3, end.stderr)
+            self.assertIn("trajectory_00000.hdf5", end.stderr)
+            self.assertEqual(os.listdir(self.path(run, "data", "train")), [])
 
     def test_a_second_run_in_the_folder_is_refused(self):
         self.simulate("data_run", 12)

@@ -289,14 +289,15 @@ TEST(FieldWriter, ChunksBeginAtCutPoints) {
   const SharedFolder folder;
   FieldFileSpec spec;
   spec.dataset_name = "cut";
-  for (const auto& [name, extent] : {std::pair{"y", Index{1500}}, {"x", Index{1000}}}) {
-    GridAxis axis{name, "m", {}, {EdgeKind::wall, EdgeKind::wall}};
-    for (Index i = 0; i < extent; ++i) axis.coordinates.push_back(static_cast<double>(i));
-    spec.axes.push_back(axis);
-  }
   spec.fields = {{"height", "m", 0, true}};
-  const Box box = uneven_box({1500, 1000});
-  const auto chunk_with = [&](std::vector<Partition> cuts) {
+  const auto chunk_with = [&](std::vector<Partition> cuts, const Shape& grid = {1500, 1000}) {
+    spec.axes.clear();
+    for (int a = 0; a < 2; ++a) {
+      GridAxis axis{a == 0 ? "y" : "x", "m", {}, {EdgeKind::wall, EdgeKind::wall}};
+      for (Index i = 0; i < grid[a]; ++i) axis.coordinates.push_back(static_cast<double>(i));
+      spec.axes.push_back(axis);
+    }
+    const Box box = uneven_box(grid);
     spec.cuts = std::move(cuts);
     const std::string path = folder.file("cut.h5");
     FieldWriter writer(world(), path, spec);
@@ -311,6 +312,9 @@ TEST(FieldWriter, ChunksBeginAtCutPoints) {
   EXPECT_EQ(chunk_with({Partition({0, 600, 1200, 1500}), Partition({0, 400, 1000})}),
             (Shape{1, 1, 600, 400}));
   EXPECT_EQ(chunk_with({Partition({0, 1200, 1500}), whole}), (Shape{1, 1, 600, 1000}));
+  // Too many elements: parts of equal size.
+  EXPECT_EQ(chunk_with({Partition({0, 1001, 2002}), Partition({0, 2002})}, {2002, 2002}),
+            (Shape{1, 1, 143, 2002}));
   // No common divisor: chunks of single rows would be worse than ones that two ranks share.
   EXPECT_EQ(chunk_with({Partition({0, 501, 1001, 1500}), whole}), (Shape{1, 1, 750, 1000}));
 }
