@@ -1,13 +1,12 @@
 #include "app/recompute.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 #include <functional>
 #include <limits>
 
 #include "app/plan_cost.hpp"
+#include "app/run_lock.hpp"
 #include "parallel/units.hpp"
 
 namespace tessera {
@@ -29,10 +28,8 @@ double free_memory() {
 
 /// A rank's share of four fifths of its host's free memory: the least over the ranks.
 double share_of_memory(Communicator& world) {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
   const std::vector<std::int64_t> hosts =
-      world.all_gather_value(static_cast<std::int64_t>(std::hash<std::string>()(name)));
+      world.all_gather_value(static_cast<std::int64_t>(std::hash<std::string>()(host_name())));
   const auto here = std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(world.rank())]);
   return world.all_reduce_value(0.8 * free_memory() / static_cast<double>(here), ReduceOp::min);
 }

@@ -78,12 +78,17 @@ double step_bytes(const Deck& deck, const ShallowWaterOptions& o) {
   return 3 * size * static_cast<double>(o.ny) * static_cast<double>(o.nx);
 }
 
+/// Jobs that wait for the writer thread. The first step brings three: none of them may wait for a rank that
+/// fails before it brings its own.
+constexpr std::size_t kWritesWaiting = 2;
+
 /// Bytes that the solver and the output of one step hold for a box of h x w cells: three states, the ghosts
 /// of one, the bed without and with ghosts, and the copies on their way to the file.
 double solver_bytes(const ShallowWaterOptions& o, Shape cells) {
   const double own = static_cast<double>(cells[0]) * static_cast<double>(cells[1]);
   const double padded = own > 0 ? static_cast<double>(cells[0] + 4) * static_cast<double>(cells[1] + 4) : 0;
-  return static_cast<double>(size_of(o.precision)) * (7 * own + 4 * padded) + 5 * 8 * 3 * own;
+  return static_cast<double>(size_of(o.precision)) * (7 * own + 4 * padded) +
+         static_cast<double>(4 + kWritesWaiting) * 8 * 3 * own;
 }
 
 /// Bytes of ghost cells that a box of h x w cells gets in one time step: two stages, two rows on each cut
@@ -228,9 +233,7 @@ bool run_all(const Run& run, const Plan& plan, const std::vector<Index>& todo) {
   const Provenance from = run.provenance(plan.mesh, plan.grid);
   StopControl control(run.world(), run.folder(), run.line().walltime);
   const auto rounds = static_cast<Index>((todo.size() + groups - 1) / groups);
-  // The first step brings three jobs: none of them may wait for a rank that fails before it brings its own.
-  constexpr std::size_t waiting = 2;
-  WriterThread thread(plan.domain.comm_ptr(), waiting);
+  WriterThread thread(plan.domain.comm_ptr(), kWritesWaiting);
   Progress progress("simulate", rounds * plan.water.steps, run.is_root() && !run.line().quiet);
   for (Index round = 0; round < rounds; ++round) {
     const std::size_t mine = static_cast<std::size_t>(round) * groups + group;

@@ -1,13 +1,11 @@
 #include "parallel/axis_map.hpp"
 
+#include "parallel/division.hpp"
+
 namespace tessera {
 namespace {
 
 /// Floor of a / b for b > 0.
-Index floor_div(Index a, Index b) {
-  return a / b - (a % b < 0 ? 1 : 0);
-}
-
 /// Adds destination [lo, hi) reading from, from + step, ... unless it is empty.
 void add(AxisMap& map, Index lo, Index hi, Index from, Index step) {
   if (lo < hi) map.segments.push_back({lo, hi - lo, from, step});

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "parallel/division.hpp"
+
 namespace tessera {
 namespace {
 
@@ -12,13 +14,6 @@ struct Clip {
   Index count = 0;
   Index step = 1;
 };
-
-Index floor_div(Index a, Index b) {
-  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
-}
-Index ceil_div(Index a, Index b) {
-  return -floor_div(-a, b);
-}
 
 /// The k in [0, count) with from + k * step in `range`.
 Range steps_inside(const AxisSegment& segment, Range range) {

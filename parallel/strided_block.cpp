@@ -6,6 +6,7 @@
 #include <Kokkos_Core.hpp>
 
 #include "parallel/bfloat16.hpp"
+#include "parallel/division.hpp"
 
 namespace tessera {
 namespace {
@@ -16,10 +17,6 @@ using Policy = Kokkos::RangePolicy<Kokkos::DefaultExecutionSpace, Kokkos::IndexT
 /// one (neighbouring items move neighbouring elements) on a device.
 constexpr Index kRun =
     std::is_same_v<Kokkos::DefaultExecutionSpace::memory_space, Kokkos::HostSpace> ? Index{1} << 14 : 1;
-
-Index ceil_div(Index a, Index b) {
-  return (a + b - 1) / b;
-}
 
 /// Offsets of the `index`-th element, in row-major order, of the first `dims` dimensions.
 KOKKOS_INLINE_FUNCTION void add_offsets(const StridedBlock& block, int dims, Index index, Index& from,

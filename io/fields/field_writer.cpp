@@ -17,6 +17,7 @@
 #include "io/fields/xdmf.hpp"
 #include "io/hdf5/file.hpp"
 #include "io/strided_copy.hpp"
+#include "parallel/division.hpp"
 #include "parallel/memory.hpp"
 
 namespace tessera {
@@ -83,7 +84,7 @@ void reserve_blocks(const std::string& path, Index bytes) {
 // Elements of a dataset on the disk: whole chunks.
 Index stored_elements(const Shape& shape, const Shape& chunk) {
   Index n = 1;
-  for (int d = 0; d < shape.size(); ++d) n *= (shape[d] + chunk[d] - 1) / chunk[d] * chunk[d];
+  for (int d = 0; d < shape.size(); ++d) n *= ceil_div(shape[d], chunk[d]) * chunk[d];
   return n;
 }
 
@@ -273,6 +274,8 @@ struct FieldWriter::Impl {
     file.close();
     open = false;
     run_on_root(*comm, [&] {
+      fs::resize_file(partial(),
+                      fs::file_size(partial()));  // gives back reserved blocks that were not needed
       publish(partial(), path);
       if (!xdmf.empty()) write_text_atomically(fs::path(path).replace_extension(".xdmf"), xdmf);
     });

@@ -147,7 +147,7 @@ Field convolution(Tape& tape, const Field& x, const Window& window, Index out_ch
   ledger.elements(reads.addends + 2 * reads.taps);
   const auto backward = [=, &ledger, want_x = x.node >= 0,
                          inputs = cells_of(ledger, x.cuts) * x.channels](const Storage&) {
-    const Storage kernel_again = want_x ? ledger.rounded_parameter(weights) : nullptr;
+    const Storage rounded = want_x ? ledger.rounded_parameter(weights) : nullptr;
     const Storage cotangents = ledger.elements(reads.cut);
     Storage gx, halo_gradient, under_way;
     if (want_x) {

@@ -38,15 +38,15 @@ class Ledger {
   Storage elements(Index count) { return bytes(count * element_size()); }
   Storage wide(Index count) { return bytes(count * wide_size()); }
   Storage bytes(Index count);
+  /// Activations, counted as copies that a halo makes.
+  Storage halo(Index elements);
   /// A copy of activations in the type of the accumulators, where that is another one.
   Storage widened(Index count) { return is_mixed() ? wide(count) : nullptr; }
-  /// The same, for products of bf16 that the library is made to compute in f32.
+  /// A parameter rounded to the activations' type, where that is another one.
+  Storage rounded_parameter(Index count) { return is_mixed() ? elements(count) : nullptr; }
+  /// Whether products of bf16 are computed in f32, from widened operands.
   bool widens_operands() const;
   Storage widened_operand(Index count) { return widens_operands() ? wide(count) : nullptr; }
-  /// A parameter rounded to the activations' type.
-  Storage rounded_parameter(Index count) { return is_mixed() ? elements(count) : nullptr; }
-  /// The same, counted as copies that a halo makes.
-  Storage halo(Index elements);
   /// The gradient of a parameter: handed on at once, or at the end of the Hold that lives.
   Storage parameter_gradient(Index elements);
   /// The same of an operator that writes it where it is kept, see contribution_storage: no memory of its own

@@ -158,8 +158,8 @@ class Training(Program):
             self.train(f"{model}_two", 2, *two, *bf16, model=model)
             self.assertNotEqual(self.history(f"{model}_one"), self.history(f"{model}_f32"))
             for key in ("loss", "valid_loss"):
-                self.assert_close(self.history(f"{model}_one", key), self.history(f"{model}_f32", key), 2e-2)
-                self.assert_close(self.history(f"{model}_two", key), self.history(f"{model}_one", key), 1e-2)
+                self.assert_close(self.history(f"{model}_one", key), self.history(f"{model}_f32", key), 6e-3)  # 2e-3 was seen
+                self.assert_close(self.history(f"{model}_two", key), self.history(f"{model}_one", key), 6e-3)
         deck = self.write("predict.yaml", "predict: {run: vit_two, split: valid, starts: 3, steps: 2}")
         self.run_well(2, "predict", deck, "-d", "forecast", "--quiet")
         deck = self.write("vit.yaml", training("vit"))  # the weights are f32: any precision goes on from them

@@ -119,20 +119,22 @@ TEST_P(MixedPrecision, TrainsLikeF32) {
     const auto model = make_model(small(GetParam(), bf16), 3);
     const auto parameters = model->parameters();
     Optimizer optimizer(parameters, {.lr = 2e-3});
-    double loss = 0;
+    std::vector<double> losses;
     for (int step = 0; step < 40; ++step) {
       for (const NamedTensor& p : parameters) p.tensor.set_grad({});
       const Tensor y = (*model)(tensor_of(waves(0.37), field_shape(), DType::f32));
       const Tensor l = mse_loss(y, tensor_of(waves(0.21), field_shape(), DType::f32));
-      loss = l.item();
+      losses.push_back(l.item());
       l.backward();
       optimizer.step(2e-3, 1);
     }
-    return loss;
+    return losses;
   };
-  const double f32 = train(false), bf16 = train(true);
-  EXPECT_LT(f32, 0.35) << "the target's variance is 0.5";
-  EXPECT_NEAR(bf16, f32, 0.1 * f32);
+  const std::vector<double> f32 = train(false), bf16 = train(true);
+  // Later on, where losses are small, the two go ways of their own.
+  for (std::size_t step = 0; step < 10; ++step) EXPECT_NEAR(bf16[step], f32[step], 4e-3 * f32[step]) << step;
+  EXPECT_LT(f32.back(), 0.1) << "the target's variance is 0.5";
+  EXPECT_LT(bf16.back(), 0.1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, MixedPrecision,

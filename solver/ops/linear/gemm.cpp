@@ -57,7 +57,7 @@ void gemm_f32(const Gemm& g, const float* a, const float* b, float* c, const flo
   }
 }
 
-/// to (rows, columns), tight = from, whose rows are `stride` apart; or back.
+/// to (rows, columns) = from (rows, columns), each with its own distance between rows.
 template <typename To, typename From>
 void convert_rows(Index rows, Index columns, To* to, Index to_stride, const From* from, Index from_stride) {
   for_each(

@@ -10,9 +10,6 @@
 namespace tessera {
 namespace {
 
-thread_local Promotion t_promotion = Promotion::silent;
-thread_local Fallback t_fallback = Fallback::replicate;
-
 /// The mesh of the shard operands; none if all are plain.
 Mesh common_mesh(const Operator& op, std::span<const Tensor> operands) {
   Mesh mesh = mesh_of(operands);
@@ -26,10 +23,10 @@ Mesh common_mesh(const Operator& op, std::span<const Tensor> operands) {
 }
 
 void note_promotion(const Operator& op, std::size_t operand, const Tensor& t, const Mesh& mesh) {
-  if (t_promotion == Promotion::silent) return;
+  if (PromotionScope::current() == Promotion::silent) return;
   const std::string text = fmt::format("operand {} is plain: found {}, expected a shard tensor on {}",
                                        operand, describe(t), to_string(mesh));
-  if (t_promotion == Promotion::error) fail(ExitCode::usage, op.name, "{}", text);
+  if (PromotionScope::current() == Promotion::error) fail(ExitCode::usage, op.name, "{}", text);
   thread_local std::set<std::pair<std::string, std::size_t>> said;
   if (mesh.rank() == 0 && said.emplace(op.name, operand).second) {
     std::fprintf(stderr, "[%s] %s; taken as the same on all ranks\n", op.name.c_str(), text.c_str());
@@ -46,19 +43,6 @@ std::string list(std::span<const Tensor> operands) {
 }
 
 }  // namespace
-
-PromotionScope::PromotionScope(Promotion mode) : outer_(t_promotion) {
-  t_promotion = mode;
-}
-PromotionScope::~PromotionScope() {
-  t_promotion = outer_;
-}
-FallbackScope::FallbackScope(Fallback mode) : outer_(t_fallback) {
-  t_fallback = mode;
-}
-FallbackScope::~FallbackScope() {
-  t_fallback = outer_;
-}
 
 MissingShardRule::MissingShardRule(const Operator& op, std::span<const Tensor> operands)
     : Error(ExitCode::usage, op.name,
@@ -82,7 +66,7 @@ OperatorCall::OperatorCall(const Operator& op, std::span<const Tensor> operands,
 }
 
 Sharding OperatorCall::fall_back() const {
-  if (t_fallback == Fallback::error) throw MissingShardRule(op_, operands_);
+  if (FallbackScope::current() == Fallback::error) throw MissingShardRule(op_, operands_);
   CommStats::global().record(CommStats::kFallback, 0, 0);
   Sharding sharding;
   for (const Tensor& t : operands_) {

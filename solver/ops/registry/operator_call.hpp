@@ -1,6 +1,7 @@
 #pragma once
 
 #include "parallel/comm_stats.hpp"
+#include "solver/ops/registry/mode_scope.hpp"
 #include "solver/ops/registry/operator.hpp"
 #include "solver/tensor/operator_clock.hpp"
 #include "solver/tensor/redistribute.hpp"
@@ -16,16 +17,7 @@ enum class Promotion : std::uint8_t {
 };
 
 /// While it lives, calls of this thread treat plain operands so.
-class PromotionScope {
- public:
-  explicit PromotionScope(Promotion mode);
-  ~PromotionScope();
-  PromotionScope(const PromotionScope&) = delete;
-  PromotionScope& operator=(const PromotionScope&) = delete;
-
- private:
-  Promotion outer_;
-};
+using PromotionScope = ModeScope<Promotion>;
 
 /// What happens when an operator has no rule for the layouts of its operands.
 enum class Fallback : std::uint8_t {
@@ -34,16 +26,7 @@ enum class Fallback : std::uint8_t {
 };
 
 /// While it lives, calls of this thread without a rule do so.
-class FallbackScope {
- public:
-  explicit FallbackScope(Fallback mode);
-  ~FallbackScope();
-  FallbackScope(const FallbackScope&) = delete;
-  FallbackScope& operator=(const FallbackScope&) = delete;
-
- private:
-  Fallback outer_;
-};
+using FallbackScope = ModeScope<Fallback>;
 
 /// No rule covers the layouts of a call; names the operator and the layouts.
 class MissingShardRule : public Error {

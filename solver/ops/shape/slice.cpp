@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "parallel/division.hpp"
 #include "parallel/exchange_plan.hpp"
 #include "solver/ops/registry/operator_call.hpp"
 #include "solver/ops/registry/rules.hpp"
@@ -10,10 +11,6 @@
 
 namespace tessera {
 namespace {
-
-Index ceil_div(Index a, Index b) {
-  return (a + b - 1) / b;
-}
 
 /// Number of selected indices below cut point c.
 Index selected_below(Index c, Index start, Index step, Index total) {

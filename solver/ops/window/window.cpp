@@ -1,16 +1,9 @@
 #include "solver/ops/window/window.hpp"
 
+#include "parallel/division.hpp"
+
 namespace tessera {
-namespace {
-
-Index floor_div(Index a, Index b) {
-  return a / b - (a % b < 0 ? 1 : 0);
-}
-Index ceil_div(Index a, Index b) {
-  return -floor_div(-a, b);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Index WindowAxis::outputs(Index n) const {
   if (kernel < 1 || stride < 1 || dilation < 1) {

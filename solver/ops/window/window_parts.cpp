@@ -1,15 +1,11 @@
 #include "solver/ops/window/window_parts.hpp"
 
-#include <utility>
-
 namespace tessera {
 namespace {
 
 /// What handling one more part costs beside its weights, in elements of the copy that it saves: some thirty
 /// microseconds of small kernels and library calls, at 0.7 ns for an element copied, cleared and added up.
 constexpr Index kPartElements = 40000;
-
-thread_local Splitting splitting = Splitting::automatic;
 
 /// Box of everything that the outputs read.
 Box slab_of(const Shape& shape, const Window& window, const Box& own, const Box& outputs) {
@@ -88,6 +84,7 @@ bool is_worth_it(const std::vector<WindowPart>& parts, const Box& own, const Box
     again += part.outputs.volume();
     cost += kPartElements + part.taps.volume() * tap_elements;
   }
+  const Splitting splitting = SplittingScope::current();
   if (parts.empty() || splitting == Splitting::always) return true;
   return splitting == Splitting::automatic && cost <= own.volume() && 2 * again <= outputs.volume();
 }
@@ -98,14 +95,6 @@ Index WindowParts::copied() const {
   Index elements = 0;
   for (std::size_t i = first_copied(); i < parts.size(); ++i) elements += parts[i].inputs.volume();
   return elements;
-}
-
-SplittingScope::SplittingScope(Splitting mode) : outer_(std::exchange(splitting, mode)) {}
-SplittingScope::~SplittingScope() {
-  splitting = outer_;
-}
-Splitting SplittingScope::current() {
-  return splitting;
 }
 
 WindowParts window_parts(const Shape& shape, const Window& window, const Box& own, const Box& outputs,

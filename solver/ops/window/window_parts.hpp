@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "solver/ops/registry/mode_scope.hpp"
 #include "solver/ops/window/window.hpp"
 
 namespace tessera {
@@ -44,18 +45,7 @@ enum class Splitting : std::uint8_t {
 };
 
 /// While it lives, operators of this thread divide so. Every rank has to choose alike.
-class SplittingScope {
- public:
-  explicit SplittingScope(Splitting mode);
-  ~SplittingScope();
-  SplittingScope(const SplittingScope&) = delete;
-  SplittingScope& operator=(const SplittingScope&) = delete;
-
-  static Splitting current();
-
- private:
-  Splitting outer_;
-};
+using SplittingScope = ModeScope<Splitting>;
 
 /// `shape`: of the whole input. `own`, `outputs`: this rank's boxes. `tap_elements`: weights of one tap,
 /// which are handled once more for each tap of a further part.
